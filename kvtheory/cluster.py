@@ -1,0 +1,115 @@
+"""Workers: their capacities, costs and speeds; and capacities written as text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from kvtheory.errors import bad
+from kvtheory.instance import Instance
+from kvtheory.tree import frozen
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """M workers with their own caches. Immutable.
+
+    Parameters
+    ----------
+    capacity
+        int32[M]; units that each worker's cache holds, B_i.
+    block_size
+        Tokens in one unit; must equal that of the instance it serves.
+    alpha_cached, alpha_miss
+        float64[M]; seconds per cached and per missed unit of a query.
+    alpha_out
+        float64[M]; seconds per output token.
+    overhead
+        float64[M]; constant seconds per query.
+    speed
+        float64[M]; divides every service time on that worker.
+
+    A scalar stands for the same value on every worker.
+    """
+
+    capacity: np.ndarray
+    block_size: int = 1
+    alpha_cached: np.ndarray | float = 0.0
+    alpha_miss: np.ndarray | float = 1.0
+    alpha_out: np.ndarray | float = 0.0
+    overhead: np.ndarray | float = 0.0
+    speed: np.ndarray | float = 1.0
+
+    def __post_init__(self) -> None:
+        capacity = frozen(np.atleast_1d(self.capacity), np.int32, "capacity")
+        if len(capacity) == 0:
+            raise bad("capacity", [], "a cluster has at least one worker")
+        if (capacity < 1).any():
+            i = int(np.flatnonzero(capacity < 1)[0])
+            raise bad(f"capacity[{i}]", int(capacity[i]), "must be at least 1 unit")
+        object.__setattr__(self, "capacity", capacity)
+        if self.block_size < 1:
+            raise bad("block_size", self.block_size, "must be at least 1 token")
+        for key in ("alpha_cached", "alpha_miss", "alpha_out", "overhead", "speed"):
+            value = np.asarray(getattr(self, key), np.float64)
+            if value.ndim == 0:
+                value = np.full(len(capacity), value)
+            value = frozen(value, np.float64, key)
+            if len(value) != len(capacity):
+                raise bad(key, f"{len(value)} values", f"need one per worker, {len(capacity)}")
+            if not np.isfinite(value).all() or (value < 0).any():
+                raise bad(key, value.tolist(), "must be finite and not negative")
+            if key == "speed" and (value == 0).any():
+                raise bad(key, value.tolist(), "a worker needs a positive speed")
+            object.__setattr__(self, key, value)
+
+    @property
+    def workers(self) -> int:
+        """Number of workers, M."""
+        return len(self.capacity)
+
+
+def capacity_units(capacity: int | str, instance: Instance) -> int:
+    """A capacity in units of ``instance``.
+
+    ``64`` are units; ``"5%"`` is max(1, ⌈5·(distinct units)/100⌉), in exact arithmetic;
+    ``"192000tok"`` is ⌊tokens / block size⌋.
+
+    Examples
+    --------
+    >>> instance = Instance.from_tokens([[1, 2, 3], [1, 4]], block_size=16)
+    >>> [capacity_units(c, instance) for c in (3, "50%", "40tok")]
+    [3, 2, 2]
+    """
+    rule = "must be a positive number of units (64), tokens (192000tok) or per cent (5%)"
+    text = str(capacity).strip()
+    try:
+        if text.endswith("%"):
+            share = Fraction(text[:-1].strip())
+            if share <= 0:
+                raise bad("capacity", capacity, rule)
+            return max(1, -(-(share * instance.tree.units) // 100))
+        if text.endswith("tok"):
+            tokens = int(text[:-3])
+            if 0 < tokens < instance.block_size:
+                raise bad(
+                    "capacity", capacity, f"is less than one block of {instance.block_size} tokens"
+                )
+            units = tokens // instance.block_size
+        else:
+            units = int(text)
+    except (ValueError, ZeroDivisionError) as error:
+        if "capacity" in str(error):
+            raise
+        raise bad("capacity", capacity, rule) from None
+    if units < 1 or isinstance(capacity, bool):
+        raise bad("capacity", capacity, rule)
+    if units >= 2**31:
+        raise bad("capacity", capacity, "must fit 31 bits")
+    return units
+
+
+def capacities(values: Sequence[int | str], instance: Instance) -> list[int]:
+    """`capacity_units` of each value."""
+    return [capacity_units(value, instance) for value in values]

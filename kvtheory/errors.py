@@ -1,0 +1,24 @@
+"""Errors for bad input: each names the argument, its value and the rule it breaks."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Bad input at the boundary of the library; the message says what to do next."""
+
+
+def bad(argument: str, value: object, rule: str) -> InputError:
+    """The error for ``argument`` holding ``value``, which breaks ``rule``."""
+    shown = repr(value)
+    if len(shown) > 80:
+        shown = shown[:77] + "..."
+    return InputError(f"{argument} = {shown}: {rule}")
+
+
+def unknown(kind: str, name: str, options: Iterable[str]) -> InputError:
+    """The error for a name that is not among ``options``, with the nearest of them."""
+    options = sorted(options)
+    near = difflib.get_close_matches(name, options, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(options)}"
+    return InputError(f"unknown {kind} {name!r}: {hint}")

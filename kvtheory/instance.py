@@ -1,0 +1,323 @@
+"""A request sequence over a prefix tree, as an immutable value."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from kvtheory.errors import InputError, bad
+from kvtheory.tree import (
+    PrefixTree,
+    flatten,
+    frozen,
+    tree_from_chained_ids,
+    tree_from_local_ids,
+)
+
+Ids = Literal["global", "local"]
+
+
+class RequestLog(NamedTuple):
+    """The paths of all queries as one list of edges: query t owns ``edge[start[t]:start[t+1]]``.
+
+    Inside a query the deepest edge comes first, so that positions in the log order uses from
+    old to new with the deeper unit the older one.
+    """
+
+    start: np.ndarray  # int32[requests + 1]
+    edge: np.ndarray  # int32[total]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Instance:
+    """A prefix tree and the queries on it, in order. Equal inputs give equal bytes (`digest`).
+
+    Parameters
+    ----------
+    tree
+        The prefix tree of the sequence.
+    query
+        int32[n]; the edge at whose end each query ends, −1 for an empty query.
+    arrival
+        float64[n] or None; arrival times in seconds, finite and not decreasing.
+    input_length, output_length
+        int64[n] or None; prompt and output tokens. Without input lengths a query has
+        ``block_size`` tokens per unit.
+    block_size
+        Tokens in one unit.
+    name, parameters, source
+        What the instance is called, the parameters that made it, and where it comes from.
+    beyond
+        int64[n] or None; units of each query below the cut of a truncated tree: always missed.
+
+    Raises
+    ------
+    InputError
+        Naming the argument, the value and the rule, for example for a decreasing arrival time.
+
+    Examples
+    --------
+    >>> instance = Instance.from_tokens([[1, 2, 3], [1, 2, 4], [1, 2, 3]])
+    >>> instance.tree.units, instance.query.tolist(), instance.units_requested
+    (4, [1, 2, 1], 9)
+    """
+
+    tree: PrefixTree
+    query: np.ndarray
+    arrival: np.ndarray | None = None
+    input_length: np.ndarray | None = None
+    output_length: np.ndarray | None = None
+    block_size: int = 1
+    name: str = "instance"
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    source: str = ""
+    beyond: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        query = frozen(self.query, np.int32, "query")
+        wrong = np.flatnonzero((query < -1) | (query >= self.tree.edges))
+        if len(wrong):
+            t = int(wrong[0])
+            raise bad(f"query[{t}]", int(query[t]), f"must be −1 or an edge < {self.tree.edges}")
+        object.__setattr__(self, "query", query)
+        if self.block_size < 1:
+            raise bad("block_size", self.block_size, "must be at least 1 token")
+        if self.arrival is not None:
+            arrival = frozen(self.arrival, np.float64, "arrival")
+            _check_times(arrival)
+            object.__setattr__(self, "arrival", arrival)
+        for key in ("input_length", "output_length", "beyond"):
+            value = getattr(self, key)
+            if value is not None:
+                value = frozen(value, np.int64, key)
+                if (value < 0).any():
+                    t = int(np.flatnonzero(value < 0)[0])
+                    raise bad(f"{key}[{t}]", int(value[t]), "must not be negative")
+                object.__setattr__(self, key, value)
+        for key in ("arrival", "input_length", "output_length", "beyond"):
+            value = getattr(self, key)
+            if value is not None and len(value) != len(query):
+                raise bad(key, f"{len(value)} values", f"need one per query, {len(query)}")
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    # -- construction ---------------------------------------------------------------------
+
+    @classmethod
+    def from_flat(
+        cls, flat: np.ndarray, start: np.ndarray, *, ids: Ids = "local", **fields: object
+    ) -> "Instance":
+        """From one array of ids and the boundaries int64[n + 1] of the queries in it."""
+        if ids not in ("global", "local"):
+            raise bad("ids", ids, "must be 'global' (an id has one parent) or 'local'")
+        build = tree_from_chained_ids if ids == "global" else tree_from_local_ids
+        tree, query = build(np.asarray(flat, np.int64), np.asarray(start, np.int64))
+        return cls(tree, query, **fields)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_tokens(cls, sequences: Iterable[Sequence[int]], **fields: object) -> "Instance":
+        """From token lists; equal tokens below different prefixes are different units."""
+        return cls.from_flat(*flatten(sequences), ids="local", **fields)
+
+    @classmethod
+    def from_blocks(
+        cls, sequences: Iterable[Sequence[int]], *, ids: Ids = "global", **fields: object
+    ) -> "Instance":
+        """From block-hash lists, where an id names a whole prefix (or pass ``ids="local"``)."""
+        return cls.from_flat(*flatten(sequences), ids=ids, **fields)
+
+    # -- size -----------------------------------------------------------------------------
+
+    @property
+    def requests(self) -> int:
+        """Number of queries, empty ones included."""
+        return len(self.query)
+
+    @cached_property
+    def query_length(self) -> np.ndarray:
+        """int64[n]; units of each query, |q|, those below a cut included."""
+        depth = np.append(self.tree.depth, 0).astype(np.int64)[self.query]
+        return frozen(depth if self.beyond is None else depth + self.beyond, np.int64, "length")
+
+    @property
+    def units_requested(self) -> int:
+        """Σ|q|."""
+        return int(self.query_length.sum())
+
+    @cached_property
+    def tokens(self) -> np.ndarray:
+        """int64[n]; prompt tokens of each query."""
+        if self.input_length is not None:
+            return self.input_length
+        return frozen(self.query_length * self.block_size, np.int64, "tokens")
+
+    @cached_property
+    def log(self) -> RequestLog:
+        """The edges of all paths, deepest first inside a query. O(total path length)."""
+        tree = self.tree
+        level = np.append(tree.level, 0)[self.query].astype(np.int64)
+        start = np.zeros(self.requests + 1, np.int64)
+        np.cumsum(level, out=start[1:])
+        if start[-1] >= 2**31 - 1:
+            raise bad("instance", int(start[-1]), "edges on all paths must fit 31 bits; split it")
+        edge = np.empty(int(start[-1]), np.int32)
+        at = np.flatnonzero(self.query >= 0)
+        here, place = self.query[at], start[at]
+        while len(here):
+            edge[place] = here
+            here = tree.parent[here]
+            go = here >= 0
+            here, place = here[go], place[go] + 1
+        edge.setflags(write=False)
+        return RequestLog(frozen(start, np.int32, "start"), edge)
+
+    # -- other views of the same sequence ---------------------------------------------------
+
+    def ids(self, t: int) -> np.ndarray:
+        """int64; the ids of the units of query ``t``, from the root down."""
+        return self.tree.ids_of(int(self.query[t]))
+
+    def sequences(self) -> list[list[int]]:
+        """The queries as lists of ids: the raw form that the plain-Python twins take."""
+        cache: dict[int, list[int]] = {}
+        out = []
+        for q in self.query.tolist():
+            if q not in cache:
+                cache[q] = self.tree.ids_of(q).tolist()
+            out.append(cache[q])
+        return out
+
+    def prefix(self, requests: int) -> "Instance":
+        """The first ``requests`` queries, on the same tree."""
+
+        def cut(a: np.ndarray | None) -> np.ndarray | None:
+            return None if a is None else a[:requests]
+
+        return replace(
+            self,
+            query=self.query[:requests],
+            arrival=cut(self.arrival),
+            input_length=cut(self.input_length),
+            output_length=cut(self.output_length),
+            beyond=cut(self.beyond),
+        )
+
+    def truncate(self, depth: int) -> "Instance":
+        """The same queries on the tree cut at ``depth`` units; what is below is always missed."""
+        tree = self.tree
+        if tree.edges == 0 or int(tree.depth.max()) <= depth:
+            return self
+        if depth < 1:
+            raise bad("depth", depth, "must be at least 1 unit")
+        top = tree.depth - tree.length
+        keep = np.flatnonzero(top < depth)
+        rank = np.full(tree.edges + 1, -1, np.int64)
+        rank[keep] = np.arange(len(keep))
+        length = np.minimum(tree.depth[keep], depth) - top[keep]
+        labels = None
+        if tree.labels is not None:
+            inner = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+            labels = tree.labels[np.repeat(tree.offset[keep], length) + inner]
+        query = self.query.astype(np.int64)
+        while (deep := (query >= 0) & (rank[query] < 0)).any():
+            query[deep] = tree.parent[query[deep]]
+        cut = PrefixTree(rank[tree.parent[keep]], length, labels)
+        beyond = self.query_length - np.append(cut.depth, 0)[rank[query]]
+        return replace(self, tree=cut, query=rank[query], beyond=beyond)._merged()
+
+    def _merged(self) -> "Instance":
+        # Cutting makes queries end at the same place: runs that every query now contains whole
+        # or not at all become one edge again, which keeps paths short.
+        tree = self.tree
+        count = np.bincount(self.query[self.query >= 0], minlength=tree.edges)
+        for e in np.argsort(-tree.level, kind="stable").tolist():
+            if tree.parent[e] >= 0:
+                count[tree.parent[e]] += count[e]
+        above = np.where(tree.parent >= 0, count[tree.parent], -1)
+        if (head := above != count).all():
+            return self
+        # edges of one run need not be numbered in a row, so follow each to the head of its run
+        run = np.arange(tree.edges)
+        for e in np.flatnonzero(~head).tolist():
+            run[e] = run[tree.parent[e]]
+        heads = np.flatnonzero(head)
+        rank = np.full(tree.edges + 1, -1, np.int64)
+        rank[heads] = np.arange(len(heads))
+        new = rank[run]
+        length = np.bincount(new, weights=tree.length, minlength=len(heads)).astype(np.int64)
+        labels = None
+        if tree.labels is not None:
+            order = np.lexsort((tree.depth, new))
+            labels = np.concatenate(
+                [tree.labels[tree.offset[e] : tree.offset[e + 1]] for e in order.tolist()]
+            )
+        up = tree.parent[heads]
+        merged = PrefixTree(np.where(up >= 0, new[up], -1), length, labels)
+        return replace(self, tree=merged, query=np.append(new, -1)[self.query])
+
+    def uncompressed(self) -> "Instance":
+        """The same sequence with one unit per edge, for records that belong to units."""
+        tree = self.tree
+        if (tree.length == 1).all():
+            return self
+        parent = np.arange(-1, tree.units - 1)
+        first = tree.offset[:-1]
+        above = tree.parent
+        parent[first] = np.where(above >= 0, tree.offset[above + 1] - 1, -1)
+        end = np.append(tree.offset[1:] - 1, -1)
+        unit_tree = PrefixTree(parent, np.ones(tree.units, np.int32), tree.labels)
+        return replace(self, tree=unit_tree, query=end[self.query])
+
+    # -- identity ---------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """SHA-256 of everything the instance holds: equal instances have equal digests."""
+        h = hashlib.sha256()
+        head = (self.block_size, self.name, dict(self.parameters), self.source)
+        h.update(json.dumps(head, sort_keys=True, default=str).encode())
+        arrays = {
+            "parent": self.tree.parent,
+            "length": self.tree.length,
+            "labels": self.tree.labels,
+            "query": self.query,
+            "arrival": self.arrival,
+            "input_length": self.input_length,
+            "output_length": self.output_length,
+            "beyond": self.beyond,
+        }
+        for key, value in arrays.items():
+            h.update(key.encode())
+            h.update(b"-" if value is None else value.tobytes())
+        return h.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Instance):
+            return NotImplemented
+        return self is other or self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def __repr__(self) -> str:
+        return (
+            f"Instance({self.name!r}, requests={self.requests}, "
+            f"units={self.tree.units}, edges={self.tree.edges})"
+        )
+
+
+def _check_times(arrival: np.ndarray) -> None:
+    wrong = np.flatnonzero(~np.isfinite(arrival))
+    if len(wrong):
+        t = int(wrong[0])
+        raise bad(f"arrival[{t}]", float(arrival[t]), "must be a finite time in seconds")
+    wrong = np.flatnonzero(np.diff(arrival) < 0)
+    if len(wrong):
+        t = int(wrong[0]) + 1
+        raise InputError(
+            f"arrival[{t}] = {float(arrival[t])!r}: arrivals must not decrease, but arrival"
+            f"[{t - 1}] = {float(arrival[t - 1])!r}; sort the requests by arrival first"
+        )
