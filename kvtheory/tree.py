@@ -5,15 +5,18 @@ query is a node at the end of an edge and its path is a short list of edges. Edg
 by first appearance, parents before children: the numbering does not depend on the ids.
 """
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from kvtheory.errors import InputError, bad
 
-_CHUNK = 1 << 22  # elements compared at once: bounds the memory of the longest-common-prefix pass
+_CHUNK = 1 << 20  # elements looked at in one go: bounds the temporary arrays
+_LONG = 256  # units from which comparing two slices is cheaper than an index array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,11 +135,14 @@ class PrefixTree:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PrefixTree):
             return NotImplemented
+        if self.labels is None or other.labels is None:
+            same = self.labels is None and other.labels is None
+        else:
+            same = np.array_equal(self.labels, other.labels)
         return (
-            np.array_equal(self.parent, other.parent)
+            same
+            and np.array_equal(self.parent, other.parent)
             and np.array_equal(self.length, other.length)
-            and (self.labels is None) == (other.labels is None)
-            and (self.labels is None or np.array_equal(self.labels, other.labels))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -146,35 +152,60 @@ class PrefixTree:
 
 
 def frozen(array: object, dtype: type, name: str) -> np.ndarray:
-    """A read-only one-dimensional copy of ``array`` in ``dtype``, refusing lossy conversion."""
+    """A read-only one-dimensional array in ``dtype``, refusing lossy conversion.
+
+    Copies unless ``array`` is such an array already, with nothing writable behind it.
+    """
     given = np.asarray(array)
     if given.size == 0:
         given = given.reshape(-1).astype(dtype)
     if given.ndim != 1:
         raise bad(name, given.shape, "must be one-dimensional")
-    if np.issubdtype(dtype, np.integer) and not np.issubdtype(given.dtype, np.integer):
-        raise bad(name, str(given.dtype), "must hold integers")
+    if np.issubdtype(dtype, np.integer):
+        if not np.issubdtype(given.dtype, np.integer):
+            raise bad(name, str(given.dtype), "must hold integers")
+        limit = np.iinfo(dtype)
+        if given.size and not (limit.min <= int(given.min()) <= int(given.max()) <= limit.max):
+            raise bad(name, given, f"does not fit {np.dtype(dtype).name}")
+    if given.dtype == dtype and given.flags.c_contiguous and _is_read_only(given):
+        return given
     out = given.astype(dtype)
-    if np.issubdtype(dtype, np.integer) and not np.array_equal(out, given):
-        raise bad(name, given, f"does not fit {np.dtype(dtype).name}")
     out.setflags(write=False)
     return out
 
 
+def _is_read_only(given: object) -> bool:
+    while isinstance(given, np.ndarray):
+        if given.flags.writeable:
+            return False
+        given = given.base
+    return given is None
+
+
 def flatten(sequences: Iterable[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """Lists of ids as one int64 array and int64[n + 1] boundaries."""
-    arrays = []
+    flat, ends = array("q"), array("q", [0])
     for i, sequence in enumerate(sequences):
-        row = np.asarray(sequence)
-        if row.size == 0:
-            row = np.zeros(0, np.int64)
-        if row.ndim != 1 or not np.issubdtype(row.dtype, np.integer):
-            raise bad(f"sequences[{i}]", sequence, "must be a flat list of integers")
-        arrays.append(row.astype(np.int64, copy=False))
-    start = np.zeros(len(arrays) + 1, np.int64)
-    np.cumsum([len(a) for a in arrays], out=start[1:])
-    flat = np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
-    return flat, start
+        try:
+            if not (isinstance(sequence, list) and type(sequence[0]) is int):
+                raise TypeError
+            flat.fromlist(sequence)  # several times as fast as by way of numpy
+        except (TypeError, IndexError, OverflowError):
+            row = np.asarray(sequence)
+            if row.size and (row.ndim != 1 or not np.issubdtype(row.dtype, np.integer)):
+                rule = "must be a flat list of integers"
+                raise bad(f"sequences[{i}]", sequence, rule) from None
+            flat.frombytes(np.ascontiguousarray(row, np.int64).view(np.uint8).data)
+        ends.append(len(flat))
+    return np.frombuffer(flat, np.int64) if flat else np.zeros(0, np.int64), np.array(ends)
+
+
+def _check_start(flat: np.ndarray, start: np.ndarray) -> None:
+    if len(start) == 0 or start[0] != 0 or start[-1] != len(flat) or (np.diff(start) < 0).any():
+        raise bad("start", start, f"must rise from 0 to the number of ids, {len(flat)}")
+
+
+_NO_UNITS = PrefixTree(np.zeros(0, np.int32), np.zeros(0, np.int32))
 
 
 def tree_from_chained_ids(flat: np.ndarray, start: np.ndarray) -> tuple[PrefixTree, np.ndarray]:
@@ -201,41 +232,71 @@ def tree_from_chained_ids(flat: np.ndarray, start: np.ndarray) -> tuple[PrefixTr
     -----
     O(total), without a sort where the ids are small. A unit continues its parent's edge exactly
     when as many sequences contain it as contain its parent.
+
+    Examples
+    --------
+    >>> tree, query = tree_from_chained_ids(*flatten([[7, 8, 9], [7, 8], []]))
+    >>> tree.parent.tolist(), tree.length.tolist(), query.tolist()
+    ([-1, 0], [2, 1], [1, 0, -1])
     """
+    _check_start(flat, start)
     if len(flat) == 0:
-        return PrefixTree([], []), np.full(len(start) - 1, -1, np.int32)
-    low, high = int(flat.min()), int(flat.max())
-    if low >= 0 and high < 4 * len(flat) + 1024:
-        values, unit = None, flat
-        size = high + 1
-    else:
-        values, unit = np.unique(flat, return_inverse=True)
-        size = len(values)
-    above = np.empty(len(flat), np.int64)
-    above[1:] = unit[:-1]
-    above[start[:-1][start[:-1] < start[1:]]] = -1
-    first = np.full(size, -1, np.int64)
-    first[unit[::-1]] = np.arange(len(flat) - 1, -1, -1)
-    present = np.flatnonzero(first >= 0)
-    parent = np.full(size, -1, np.int64)
-    parent[present] = above[first[present]]
-    wrong = np.flatnonzero(parent[unit] != above)
-    if len(wrong):
-        raise _two_parents(int(wrong[0]), flat, start, int(first[unit[wrong[0]]]))
-    count = np.bincount(unit, minlength=size)
-    order = present[np.argsort(first[present], kind="stable")]
-    above_count = np.where(parent[order] >= 0, count[parent[order]], -1)
-    head = count[order] != above_count
-    edge_of = np.full(size, -1, np.int64)
-    edge_of[order] = np.cumsum(head) - 1
-    heads = order[head]
-    edge_parent = np.where(parent[heads] >= 0, edge_of[parent[heads]], -1)
-    length = np.bincount(edge_of[order], minlength=len(heads))
-    labels = order if values is None else values[order]
+        return _NO_UNITS, np.full(len(start) - 1, -1, np.int32)
+    # Positions and units fit 31 bits but for giant inputs: half the memory, which is the limit.
+    small = np.int32 if 4 * len(flat) + 1024 < 2**31 else np.int64
+    values, unit, size = _dense(flat, small)
+    first = np.full(size, -1, small)
+    for a in range((len(flat) - 1) // _CHUNK * _CHUNK, -1, -_CHUNK):  # the last write wins
+        part = unit[a : a + _CHUNK]
+        first[part[::-1]] = np.arange(a + len(part) - 1, a - 1, -1, dtype=small)
+    appears = np.zeros(len(flat), bool)
+    appears[first[first >= 0]] = True
+    position = np.flatnonzero(appears).astype(small)
+    at_top = np.zeros(len(flat), bool)
+    at_top[start[:-1][start[:-1] < start[1:]]] = True
+    order = unit[position].astype(small, copy=False)
+    parent = np.full(size, -1, small)
+    parent[order] = np.where(at_top[position], -1, unit[position - 1])
+    for a in range(0, len(flat), _CHUNK):
+        here = slice(a, a + _CHUNK)
+        above = np.roll(unit[here], 1)
+        above[0] = unit[a - 1]
+        above[at_top[here]] = -1
+        wrong = np.flatnonzero(parent[unit[here]] != above)
+        if len(wrong):
+            at = a + int(wrong[0])
+            raise _two_parents(at, flat, start, int(first[unit[at]]))
+    del first, appears, position, at_top
+    count = np.bincount(unit, minlength=size).astype(small)
+    above = parent[order]
+    head = (above < 0) | (count[order] != count[above])
+    edge_of = np.empty(size, small)
+    edge_of[order] = np.cumsum(head, dtype=small) - 1
+    above = above[head]
+    edge_parent = np.where(above >= 0, edge_of[above], -1)
+    length = np.diff(np.flatnonzero(np.append(head, True)))
     query = np.full(len(start) - 1, -1, np.int32)
     some = start[1:] > start[:-1]
     query[some] = edge_of[unit[start[1:][some] - 1]]
+    del edge_of, count, parent, unit
+    labels = order.astype(np.int64) if values is None else values[order]
+    labels.setflags(write=False)
     return PrefixTree(edge_parent, length, labels), query
+
+
+def _dense(flat: np.ndarray, small: type) -> tuple[np.ndarray | None, np.ndarray, int]:
+    """The distinct ids, the number of each id among them, and how many numbers there are."""
+    low, high = int(flat.min()), int(flat.max())
+    if low >= 0 and high < 4 * len(flat) + 1024:
+        return None, flat, high + 1
+    order = np.argsort(flat)
+    ordered = flat[order]
+    head = np.append(True, ordered[1:] != ordered[:-1])
+    values = ordered[head]
+    del ordered
+    unit = np.empty(len(flat), small)
+    unit[order] = np.cumsum(head, dtype=small) - 1
+    return values, unit, len(values)
 
 
 def _two_parents(at: int, flat: np.ndarray, start: np.ndarray, first: int) -> InputError:
@@ -260,20 +321,20 @@ def tree_from_local_ids(flat: np.ndarray, start: np.ndarray) -> tuple[PrefixTree
     -----
     Sorts the sequences as byte strings, takes the longest common prefixes of neighbours and
     builds the tree with a stack: O(total + n log n) array work and O(n) interpreted steps.
+    Any encoding of fixed width brings equal prefixes together, so the bytes are taken as they lie.
+
+    Examples
+    --------
+    >>> tree, query = tree_from_local_ids(*flatten([[1, 2, 2], [1, 3], [2]]))
+    >>> tree.parent.tolist(), tree.length.tolist(), query.tolist()
+    ([-1, 0, 0, -1], [1, 2, 1, 1], [1, 2, 3])
     """
+    _check_start(flat, start)
     n = len(start) - 1
     size = np.diff(start)
     if len(flat) == 0:
-        return PrefixTree([], []), np.full(n, -1, np.int32)
-    if flat.min() >= 0 and flat.max() < 2**32:
-        raw, width = flat.astype(">u4").tobytes(), 4
-    else:
-        raw, width = (flat.astype(np.uint64) ^ np.uint64(1 << 63)).astype(">u8").tobytes(), 8
-    view = memoryview(raw)
-    cuts = (start * width).tolist()
-    keys = [bytes(view[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-    order = np.array(sorted(range(n), key=keys.__getitem__), np.int64)
-    del keys, raw, view
+        return _NO_UNITS, np.full(n, -1, np.int32)
+    order = np.array(_sorted(flat, start), np.int64)
     common = _common_prefixes(flat, start[order], size[order])
 
     # Nodes of the tree in the order they are made; a stack holds the path to the last leaf.
@@ -300,25 +361,43 @@ def tree_from_local_ids(flat: np.ndarray, start: np.ndarray) -> tuple[PrefixTree
     return _in_order_of_appearance(flat, start, depth, up, row, node_of)
 
 
+def _sorted(flat: np.ndarray, start: np.ndarray) -> list[int]:
+    """The sequences in an order that keeps those with a common prefix together."""
+    low, high = int(flat.min()), int(flat.max())
+    fits = (d for d in (np.uint16, np.uint32) if low >= 0 and high <= np.iinfo(d).max)
+    dtype = np.dtype(next(fits, np.int64))
+    if len(flat) >= _LONG * len(start):
+        keys = [flat[a:b].astype(dtype).tobytes() for a, b in pairwise(start.tolist())]
+    else:
+        data = memoryview(flat.astype(dtype)).cast("B")
+        cuts = (start * dtype.itemsize).tolist()
+        keys = [data[a:b].tobytes() for a, b in pairwise(cuts)]
+    return sorted(range(len(keys)), key=keys.__getitem__)
+
+
 def _common_prefixes(flat: np.ndarray, begin: np.ndarray, size: np.ndarray) -> np.ndarray:
     """int64[n − 1]; units that each sequence shares with the next one."""
     limit = np.minimum(size[:-1], size[1:])
     common = np.zeros(len(limit), np.int64)
-    edges = np.concatenate([[0], np.cumsum(limit)])
+    long = np.flatnonzero(limit >= _LONG)
+    for i, a, b, m in zip(
+        *(x.tolist() for x in (long, begin[long], begin[long + 1], limit[long])), strict=True
+    ):
+        differ = flat[a : a + m] != flat[b : b + m]
+        k = int(differ.argmax())
+        common[i] = k if differ[k] else m
+    short = np.flatnonzero((limit > 0) & (limit < _LONG))
+    edges = np.concatenate([[0], np.cumsum(limit[short])])
     first = 0
-    while first < len(limit):
+    while first < len(short):
         last = int(np.searchsorted(edges, edges[first] + _CHUNK, side="right")) - 1
-        last = max(last, first + 1)
-        counts = limit[first:last]
-        total = int(counts.sum())
-        if total:
-            offset = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-            a = flat[np.repeat(begin[first:last], counts) + offset]
-            b = flat[np.repeat(begin[first + 1 : last + 1], counts) + offset]
-            agree = np.where(a == b, np.repeat(counts, counts), offset)
-            some = counts > 0
-            starts = (np.cumsum(counts) - counts)[some]
-            common[first:last][some] = np.minimum.reduceat(agree, starts)
+        at, starts = short[first:last], edges[first:last] - edges[first]
+        counts = limit[at]
+        offset = np.arange(edges[last] - edges[first]) - np.repeat(starts, counts)
+        a = flat[np.repeat(begin[at], counts) + offset]
+        b = flat[np.repeat(begin[at + 1], counts) + offset]
+        agree = np.where(a == b, np.repeat(counts, counts), offset)
+        common[at] = np.minimum.reduceat(agree, starts)
         first = last
     return common
 
@@ -344,6 +423,7 @@ def _in_order_of_appearance(
     top = deep[parent[order]]
     length = deep[order] - top
     source = start[rows[order]] + top
-    offset = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-    labels = flat[np.repeat(source, length) + offset]
+    cuts = zip(source.tolist(), (source + length).tolist(), strict=True)
+    labels = np.concatenate([flat[a:b] for a, b in cuts])
+    labels.setflags(write=False)
     return PrefixTree(rank[parent[order]], length, labels), rank[node_of].astype(np.int32)

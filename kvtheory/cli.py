@@ -1,0 +1,182 @@
+"""The command line: finds the command, reads its options, turns errors into one or two lines.
+
+Nothing heavy is imported before a command runs, so that help and mistakes answer at once. Each
+command is a module of `kvtheory.commands` with a frozen dataclass ``Options`` and a function
+``run(options)`` that returns the exit code.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from kvtheory.errors import InputError, unknown
+
+# name: (module, what it does)
+COMMANDS = {
+    "ratio": ("ratio", "eviction policies against the offline optimum"),
+    "trace info": ("trace_info", "what a trace or a generated instance contains"),
+    "trace convert": ("trace_convert", "write a trace or a generated instance in another format"),
+    "policies": ("policies", "every eviction policy with its guarantee and source"),
+    "generators": ("generators", "every generator of instances with its parameters"),
+    "bench": ("bench", "measure the speed on this machine"),
+}
+OK, FAILED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+_NO_SUCH = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+
+HELP = """\
+usage: kvtheory COMMAND [OPTIONS]
+
+KV-cache eviction on prefix trees: policies, the offline optimum, competitive ratios.
+
+commands:
+{commands}
+
+kvtheory COMMAND --help shows the options of a command and an example.
+
+options:
+  --help       show this
+  --version    show the version
+  --debug      with any command: show where an error comes from
+
+exit codes:
+  0 done; 1 some of it failed, the rest was printed; 2 bad input; 130 interrupted
+
+example:
+  kvtheory ratio shared_prefix:groups=32,prompts=16 --eviction llru rlt fifo --capacity 5%"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [a for a in arguments if a != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without ∞ gets ? and no traceback
+            stream.reconfigure(errors="replace")
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # the reader has left; keep Python from complaining when it flushes at exit
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except InputError as error:
+        if debug:
+            raise
+        _say(f"error: {error}")
+        return BAD_INPUT
+    except OSError as error:
+        if debug:
+            raise
+        _say(f"error: {error.filename or ''}: {error.strerror or error}".replace(": :", ":"))
+        return BAD_INPUT if isinstance(error, _NO_SUCH) else FAILED
+    except Exception as error:
+        if debug:
+            raise
+        _say(
+            f"error: {type(error).__name__}: {_one_line(str(error))}\n"
+            "run it again with --debug to see where it comes from"
+        )
+        return FAILED
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        print(HELP.format(commands=_listing(COMMANDS)))
+        return OK if arguments else BAD_INPUT
+    if arguments[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"kvtheory {version('kvtheory')}")
+        return OK
+    first = arguments[0]
+    group = {name: what for name, what in COMMANDS.items() if name.split()[0] == first}
+    if not group:
+        raise unknown("command", first, COMMANDS)
+    name, rest = first, arguments[1:]
+    if first not in COMMANDS:
+        if not rest or rest[0] in ("--help", "-h"):
+            print(f"usage: kvtheory {first} COMMAND [OPTIONS]\n\n{_listing(group)}")
+            return OK if rest else BAD_INPUT
+        name, rest = f"{first} {rest[0]}", rest[1:]
+        if name not in group:
+            raise unknown("command", name, group)
+    module = importlib.import_module(f"kvtheory.commands.{COMMANDS[name][0]}")
+    return module.run(_options(module.Options, name, rest))
+
+
+def _options(options: type, name: str, arguments: list[str]) -> Any:
+    import tyro
+
+    complaint = io.StringIO()
+    complaint.isatty = sys.stderr.isatty  # type: ignore[method-assign]
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                options,
+                prog=f"kvtheory {name}",
+                args=_optional_values(arguments),
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        told = _unboxed(complaint.getvalue())
+        raise InputError(f"{told} (kvtheory {name} --help)") from None
+
+
+def _optional_values(arguments: list[str]) -> list[str]:
+    """``--csv`` may stand without a file: then the table goes to standard output, as ``-``."""
+    out = []
+    for i, argument in enumerate(arguments):
+        out.append(argument)
+        if argument == "--csv" and (i + 1 == len(arguments) or arguments[i + 1].startswith("--")):
+            out.append("-")
+    return out
+
+
+def _unboxed(text: str) -> str:
+    """What the option parser says in a frame of several lines, in one.
+
+    The first paragraph says what is wrong; the others repeat the help of options that are meant
+    or missing, of which the names are enough.
+    """
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    lines = [line[2:].rstrip(" │") for line in text.splitlines() if line[:1] in ("│", " ")]
+    if "│" not in text:  # without drawing characters the title is a paragraph of its own
+        lines = lines[2:]
+    rules = (i for i, line in enumerate(lines) if line.startswith(("───", "---")))
+    rule = next(rules, len(lines))
+    first, others = lines[:rule], lines[rule:]
+    told = _one_line(" ".join(line for line in first if not line.startswith("    ")))
+    if told.startswith("Missing from"):
+        names = [line.strip() for line in first if re.match(r" {4}\S", line)]
+        return f"missing: {', '.join(names)}"
+    similar = dict.fromkeys(re.findall(r"^ {4}(--[\w-]+)", "\n".join(others), re.MULTILINE))
+    if told.startswith("Unrecognized") and similar:
+        told += f": did you mean {' or '.join(sorted(similar))}?"
+    return told or _one_line(text)
+
+
+def _one_line(text: str, limit: int = 300) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _listing(commands: dict[str, tuple[str, str]]) -> str:
+    return "\n".join(f"  {name:14} {what}" for name, (_, what) in commands.items())
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"kvtheory: {text}", file=sys.stderr)

@@ -1,0 +1,423 @@
+"""Policies that are a key per unit: the smallest key among the leaf units goes first.
+
+A new policy of this kind is one short class: its `KeyPolicy.key` reads what it wants to know of
+a leaf unit from a `LeafUnit`. Ties go to the older last use, then to the deeper unit.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, Key
+
+from kvtheory.cache import (
+    NEVER,
+    Cache,
+    EvictionPolicy,
+    Prepared,
+    Query,
+    Scalar,
+    Tape,
+    once,
+    over_path,
+    read,
+    write,
+)
+from kvtheory.eviction import smallest
+from kvtheory.eviction.smallest import Smallest
+from kvtheory.instance import Instance
+
+
+class LeafUnit(NamedTuple):
+    """What a policy may know of a leaf unit, the last cached unit of an edge; int32 scalars.
+
+    Attributes
+    ----------
+    edge
+        The edge.
+    last
+        Log position of the last use (`kvtheory.cache.Cache`): grows with time.
+    depth
+        Units from the root down to the unit, itself included.
+    cached
+        Cached units of its edge.
+    record
+        The policy's record of its edge; by default the number of queries that contained it.
+    loaded, record_loaded
+        Index of the query that loaded the unit, and the record just after it was touched then
+        (0 unless the policy sets ``remembers_load``).
+    branch
+        Units from this one up to the first unit with another cached child, that one not
+        counted (0 unless the policy sets ``sees_branch``).
+    """
+
+    edge: Scalar
+    last: Scalar
+    depth: Scalar
+    cached: Scalar
+    record: Scalar
+    loaded: Scalar
+    record_loaded: Scalar
+    branch: Scalar
+
+    @property
+    def count(self) -> Scalar:
+        """Queries that contained the unit since it was loaded, the loading one included."""
+        return self.record - self.record_loaded + 1
+
+
+class Segments(NamedTuple):
+    """Runs of units of an edge that were loaded together: a stack per edge, the tail on top.
+
+    Units of an edge that went and came back have another history than those that stayed.
+    """
+
+    top: Int[Array, " workers*(edges+1)"]
+    begin: Int[Array, " workers*segments"]
+    loaded: Int[Array, " workers*segments"]
+    record: Int[Array, " workers*segments"]
+
+
+class KeyState(NamedTuple):
+    """State of a `KeyPolicy`; a part that the policy does not use is None."""
+
+    leaves: Smallest
+    record: Int[Array, " workers*(edges+1)"]
+    segments: Segments | None
+    children: Int[Array, " workers*(edges+1)"] | None
+
+
+class KeyPolicy(EvictionPolicy):
+    """The leaf unit with the smallest key goes. Subclasses give `key`; the rest is optional.
+
+    Class attributes
+    ----------------
+    remembers_load
+        The key uses ``loaded``, ``record_loaded`` or ``count``.
+    sees_branch
+        The key uses ``branch``.
+    one_by_one
+        The key changes with every unit of an edge that goes, by more than its load segment.
+    """
+
+    remembers_load: ClassVar[bool] = False
+    sees_branch: ClassVar[bool] = False
+    one_by_one: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def key(self, unit: LeafUnit, tape: Tape) -> Int[Array, ""] | Float[Array, ""]:
+        """Key of a leaf unit, int32 below 2³¹ − 1 or a float32 that is not negative."""
+
+    def visit(self, record: Scalar, query: Query) -> Scalar:
+        """The record of an edge after a query that contains it; counts them by default."""
+        return record + 1
+
+    def run(self, unit: LeafUnit) -> Scalar:
+        """How many units at the tail of the edge share the key, at most those cached."""
+        return unit.cached
+
+    def prepare(self, instance: Instance) -> Prepared:
+        ahead = self.look_ahead(instance)
+        return Prepared(ahead, {"stack": _stack_starts(instance)} if self.remembers_load else {})
+
+    def look_ahead(self, instance: Instance) -> dict[str, np.ndarray]:
+        """Arrays per log position that `key` finds in ``tape.prepared.position``."""
+        return {}
+
+    def init(
+        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key
+    ) -> KeyState:
+        def slots(value: int, size: int = tape.edges) -> Array:
+            return jnp.full(workers * size, value, jnp.int32)
+
+        stack = tape.edge.shape[0]
+        return KeyState(
+            leaves=smallest.init(tape.edges, workers),
+            record=slots(0),
+            segments=Segments(slots(0), slots(0, stack), slots(0, stack), slots(0, stack))
+            if self.remembers_load
+            else None,
+            children=slots(0) if self.sees_branch else None,
+        )
+
+    def touch(self, state: KeyState, tape: Tape, cache: Cache, query: Query) -> KeyState:
+        record = over_path(
+            tape,
+            query,
+            lambda _, e, r: _update(r, query.base + e, lambda old: self.visit(old, query)),
+            state.record,
+        )
+        # at most one edge of the path is a leaf of the cached tree: the deepest cached one
+        leaf = over_path(
+            tape,
+            query,
+            lambda _, e, found: jnp.where(
+                (cache.cached[query.base + e] > 0) & (cache.kids[query.base + e] == 0), e, found
+            ),
+            jnp.int32(tape.null),
+        )
+        leaves = once(
+            leaf != tape.null,
+            lambda s: smallest.put(s, query.base + leaf, jnp.int32(NEVER), jnp.int32(NEVER)),
+            state.leaves,
+        )
+        return state._replace(record=record, leaves=leaves)
+
+    def evict(
+        self, state: KeyState, tape: Tape, cache: Cache, query: Query, need: Scalar
+    ) -> tuple[KeyState, Scalar, Scalar]:
+        workers = cache.used.shape[0]
+        _, position = smallest.least(state.leaves, workers, query.worker)
+        found = position != NEVER
+        edge = jnp.where(found, tape.edge[jnp.where(found, position, 0)], tape.null)
+        edge, state = lax.optimization_barrier((edge, state))
+        at = query.base + edge
+        have, last = cache.cached[at], cache.last[at]
+        unit = self._unit(state, tape, cache, query, edge, have, last)
+        units = jnp.minimum(need, jnp.int32(1) if self.one_by_one else self.run(unit))
+        if self.remembers_load:
+            top, begin = self._top(state, tape, query, edge)
+            units = jnp.minimum(units, have - begin)
+            popped = (have - units == begin) & (units > 0)
+            state, popped, units, top = lax.optimization_barrier((state, popped, units, top))
+            segments = state.segments._replace(
+                top=write(state.segments.top, at, top - popped)
+            )
+            state = state._replace(segments=segments)
+        units = jnp.where(found, units, 0)
+        left = have - units
+        gone = found & (left == 0)
+        parent = tape.parent[edge]
+        siblings = cache.kids[query.base + parent] - 1
+        state, left, units, gone, parent, siblings = lax.optimization_barrier(
+            (state, left, units, gone, parent, siblings)
+        )
+
+        # either the edge keeps a leaf unit with another key, or it leaves the index
+        after = self._unit(state, tape, cache, query, edge, left, last)
+        key = jnp.where(left > 0, self._key(after, tape), NEVER)
+        tie = jnp.where(left > 0, last, NEVER)
+        key, tie, state = lax.optimization_barrier((key, tie, state))
+        state = state._replace(leaves=smallest.put(state.leaves, at, key, tie))
+        if self.sees_branch:
+            state = state._replace(
+                children=_toggle(state.children, query.base + parent, jnp.where(gone, edge, 0))
+            )
+        up = cache.last[query.base + parent]
+        bare = gone & (siblings == 0) & (parent != tape.null)
+        bare = bare & ((up < query.first) | (self.admission == "bypass"))
+
+        def expose(s: KeyState) -> KeyState:
+            whole = cache.cached[query.base + parent]
+            return self._enter(s, tape, cache, query, parent, whole, up)
+
+        state = once(bare, expose, state)
+        if self.sees_branch:
+            # the parent keeps one child, whose branch now runs on above it
+            joined = gone & (siblings == 1) & (parent != tape.null)
+            state = once(
+                joined,
+                lambda s: self._reweigh(
+                    s, tape, cache, query, s.children[query.base + parent], parent
+                ),
+                state,
+            )
+        return state, edge, units
+
+    def load(self, state: KeyState, tape: Tape, cache: Cache, query: Query) -> KeyState:
+        if self.remembers_load:
+
+            def remember(_: Scalar, edge: Scalar, segments: Segments) -> Segments:
+                have = query.cached_before(tape, edge)
+                return once(
+                    have < tape.length[edge],
+                    lambda s: self._push(s, state.record, tape, query, edge, have),
+                    segments,
+                )
+
+            state = state._replace(segments=over_path(tape, query, remember, state.segments))
+        if self.sees_branch:
+            state = self._fork(state, tape, cache, query)
+        end = jnp.where(query.serves, tape.edge[query.first], tape.null)
+        leaf = query.serves & (cache.kids[query.base + end] == 0)
+        return once(
+            leaf,
+            lambda s: self._enter(s, tape, cache, query, end, tape.length[end], query.first),
+            state,
+        )
+
+    # -- the parts of a step ----------------------------------------------------------------
+
+    def _key(self, unit: LeafUnit, tape: Tape) -> Int[Array, ""]:
+        key = self.key(unit, tape)
+        if jnp.issubdtype(key.dtype, jnp.floating):
+            # floats that are not negative are ordered as their bits are
+            key = lax.bitcast_convert_type(key.astype(jnp.float32), jnp.int32)
+        return key.astype(jnp.int32)
+
+    def _top(
+        self, state: KeyState, tape: Tape, query: Query, edge: Scalar
+    ) -> tuple[Scalar, Scalar]:
+        top = state.segments.top[query.base + edge]
+        return top, state.segments.begin[self._slot(tape, query, edge, top)]
+
+    def _slot(self, tape: Tape, query: Query, edge: Scalar, top: Scalar) -> Scalar:
+        first = query.worker * tape.edge.shape[0] + tape.prepared.edge["stack"][edge]
+        return first + jnp.maximum(top - 1, 0)
+
+    def _push(
+        self,
+        segments: Segments,
+        record: Array,
+        tape: Tape,
+        query: Query,
+        edge: Scalar,
+        have: Scalar,
+    ) -> Segments:
+        top, tops = read(segments.top, query.base + edge)
+        at = self._slot(tape, query, edge, top + 1)
+        return Segments(
+            write(tops, query.base + edge, top + 1),
+            write(segments.begin, at, have),
+            write(segments.loaded, at, query.t),
+            write(segments.record, at, record[query.base + edge]),
+        )
+
+    def _unit(
+        self,
+        state: KeyState,
+        tape: Tape,
+        cache: Cache,
+        query: Query,
+        edge: Scalar,
+        cached: Scalar,
+        last: Scalar,
+        bereft: Scalar | None = None,
+    ) -> LeafUnit:
+        zero = jnp.zeros((), jnp.int32)
+        loaded = record_loaded = branch = zero
+        if self.remembers_load:
+            top = state.segments.top[query.base + edge]
+            slot = self._slot(tape, query, edge, top)
+            loaded, record_loaded = state.segments.loaded[slot], state.segments.record[slot]
+        if self.sees_branch:
+            branch = cached + _chain_above(tape, cache, query, edge, bereft)
+        return LeafUnit(
+            edge=edge,
+            last=last,
+            depth=tape.depth[edge] - tape.length[edge] + cached,
+            cached=cached,
+            record=state.record[query.base + edge],
+            loaded=loaded,
+            record_loaded=record_loaded,
+            branch=branch,
+        )
+
+    def _enter(
+        self,
+        state: KeyState,
+        tape: Tape,
+        cache: Cache,
+        query: Query,
+        edge: Scalar,
+        cached: Scalar,
+        last: Scalar,
+        bereft: Scalar | None = None,
+    ) -> KeyState:
+        unit = self._unit(state, tape, cache, query, edge, cached, last, bereft)
+        key, state, last = lax.optimization_barrier((self._key(unit, tape), state, last))
+        return state._replace(leaves=smallest.put(state.leaves, query.base + edge, key, last))
+
+    # -- branches ---------------------------------------------------------------------------
+
+    def _reweigh(
+        self,
+        state: KeyState,
+        tape: Tape,
+        cache: Cache,
+        query: Query,
+        edge: Scalar,
+        bereft: Scalar | None = None,
+    ) -> KeyState:
+        """The branch through ``edge`` has changed its length: renew the key of its leaf.
+
+        ``bereft`` is an edge that has one cached child fewer than ``cache`` shows.
+        """
+        leaf = lax.while_loop(
+            lambda e: cache.kids[query.base + e] == 1,
+            lambda e: state.children[query.base + e],
+            edge,
+        )
+        at = query.base + leaf
+        off = (cache.last[at] < query.first) | (self.admission == "bypass")
+        alone = (cache.kids[at] == 0) & off & (leaf != tape.null)
+        leaf, alone, state = lax.optimization_barrier((leaf, alone, state))
+        return once(
+            alone,
+            lambda s: self._enter(
+                s, tape, cache, query, leaf, cache.cached[at], cache.last[at], bereft
+            ),
+            state,
+        )
+
+    def _fork(self, state: KeyState, tape: Tape, cache: Cache, query: Query) -> KeyState:
+        """The path is loaded: a branch that leaves it where the cached part ended got shorter."""
+
+        def child(_: Scalar, edge: Scalar, carry: tuple[Array, Scalar]) -> tuple[Array, Scalar]:
+            children, fork = carry
+            parent = tape.parent[edge]
+            new = query.cached_before(tape, edge) == 0
+            fork = jnp.where(
+                new & (parent != tape.null) & (cache.kids[query.base + parent] == 2),
+                parent,
+                fork,
+            )
+            return _toggle(children, query.base + parent, jnp.where(new, edge, 0)), fork
+
+        other = state.children
+        children, fork = over_path(tape, query, child, (other, jnp.int32(tape.null)))
+        branch = jnp.where(fork != tape.null, other[query.base + fork], tape.null)
+        state = state._replace(children=children)
+        branch, fork, state = lax.optimization_barrier((branch, fork, state))
+        return once(
+            fork != tape.null, lambda s: self._reweigh(s, tape, cache, query, branch), state
+        )
+
+
+def _update(array: Array, at: Scalar, change: Callable[[Scalar], Scalar]) -> Array:
+    old, array = read(array, at)
+    return write(array, at, change(old))
+
+
+def _toggle(children: Array, at: Scalar, edge: Scalar) -> Array:
+    # the exclusive or of the cached children: where there is one, it is that one
+    return _update(children, at, lambda old: old ^ edge)
+
+
+def _chain_above(
+    tape: Tape, cache: Cache, query: Query, edge: Scalar, bereft: Scalar | None
+) -> Scalar:
+    """Units above an edge up to the first one with another cached child."""
+
+    def single(e: Scalar) -> Array:
+        kids = cache.kids[query.base + e]
+        if bereft is not None:
+            kids = kids - (e == bereft)
+        return (e != tape.null) & (kids == 1)
+
+    def up(carry: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
+        e, units = carry
+        return tape.parent[e], units + tape.length[e]
+
+    return lax.while_loop(
+        lambda carry: single(carry[0]), up, (tape.parent[edge], jnp.zeros((), jnp.int32))
+    )[1]
+
+
+def _stack_starts(instance: Instance) -> np.ndarray:
+    # an edge has at most one segment per unit, and at most one per use
+    uses = np.bincount(instance.log.edge, minlength=instance.tree.edges)
+    return np.cumsum(np.append(0, np.minimum(uses, instance.tree.length)))[:-1]

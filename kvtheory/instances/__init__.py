@@ -1,0 +1,134 @@
+"""Generators of request sequences, by name, and the text that calls them.
+
+Each is a function of plain parameters: the same parameters and seed give the same bytes, and
+the instance's ``source`` is the text that makes it again.
+
+Add one: write ``kvtheory/instances/<name>.py`` with a function ``<name>`` whose parameters are
+annotated and have defaults, and list it in `GENERATORS`.
+"""
+
+import inspect
+import os
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Literal, get_args, get_origin
+
+from kvtheory.errors import InputError, bad, unknown
+from kvtheory.instance import Ids, Instance
+from kvtheory.instances.cyclic_broom import cyclic_broom
+from kvtheory.instances.heavy_tail import heavy_tail
+from kvtheory.instances.multi_turn import multi_turn
+from kvtheory.instances.shared_prefix import shared_prefix
+from kvtheory.instances.yao_uniform import yao_uniform
+from kvtheory.instances.zipf import zipf
+from kvtheory.traces import read
+
+GENERATORS: dict[str, Callable[..., Instance]] = {
+    "cyclic_broom": cyclic_broom,
+    "heavy_tail": heavy_tail,
+    "multi_turn": multi_turn,
+    "shared_prefix": shared_prefix,
+    "yao_uniform": yao_uniform,
+    "zipf": zipf,
+}
+
+__all__ = [
+    "GENERATORS",
+    "cyclic_broom",
+    "generate",
+    "heavy_tail",
+    "multi_turn",
+    "shared_prefix",
+    "source",
+    "yao_uniform",
+    "zipf",
+]
+
+
+def generate(text: str) -> Instance:
+    """The instance that a text like ``"shared_prefix:groups=128,prompts=32"`` describes.
+
+    Values are read as the parameter is annotated; ``/`` separates those of a list.
+
+    Raises
+    ------
+    InputError
+        For an unknown generator or parameter, with the nearest names, or a value that does not
+        fit its parameter.
+
+    Examples
+    --------
+    >>> generate("shared_prefix:groups=3,prompts=2,lengths=8/16,order=grouped")
+    Instance('shared_prefix', requests=6, units=48, edges=9)
+    """
+    name, _, rest = text.partition(":")
+    if name not in GENERATORS:
+        raise unknown("generator", name, GENERATORS)
+    wanted = inspect.signature(GENERATORS[name]).parameters
+    given: dict[str, object] = {}
+    for item in filter(None, map(str.strip, rest.split(","))):
+        key, equals, value = map(str.strip, item.partition("="))
+        if key not in wanted:
+            raise unknown(f"parameter of {name}", key, wanted)
+        if not equals:
+            raise InputError(f"{text!r}: parameter {key!r} has no value; write {key}=…")
+        if key in given:
+            raise InputError(f"{text!r}: parameter {key!r} is given twice")
+        given[key] = _value(key, value, wanted[key].annotation)
+    return GENERATORS[name](**given)
+
+
+def source(
+    text: str | os.PathLike[str],
+    format: str = "auto",
+    ids: Ids | None = None,
+    block_size: int | None = None,
+    *,
+    progress: bool = False,
+) -> Instance:
+    """The instance in a file, if there is one of that name, or else of a generator.
+
+    The other arguments are those of `kvtheory.traces.read` and apply to files alone.
+
+    Raises
+    ------
+    InputError
+        If the text is neither, or what `read` or `generate` raise.
+
+    Examples
+    --------
+    >>> source("yao_uniform:capacity=3,requests=10")
+    Instance('yao_uniform', requests=10, units=4, edges=4)
+    """
+    if os.path.isfile(text):
+        return read(text, format, ids, block_size, progress=progress)
+    name = str(text).partition(":")[0]
+    if name not in GENERATORS and not name.isidentifier():
+        raise InputError(
+            f"{os.fspath(text)!r} is neither a file nor a generator; generators: "
+            f"{', '.join(GENERATORS)}"
+        )
+    for key, value in (("format", format), ("ids", ids), ("block_size", block_size)):
+        if value not in (None, "auto"):
+            raise InputError(f"{key} = {value!r}: applies to files; {name!r} is a generator")
+    return generate(str(text))
+
+
+def _value(key: str, text: str, kind: object) -> object:
+    if isinstance(kind, UnionType):
+        if text in ("None", "none") and NoneType in get_args(kind):
+            return None
+        kind = next(k for k in get_args(kind) if k is not NoneType)
+    if get_origin(kind) is tuple:
+        return tuple(_value(key, part, get_args(kind)[0]) for part in text.split("/"))
+    if get_origin(kind) is Literal:
+        return text
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise bad(key, text, "must be true or false")
+        return text.lower() == "true"
+    try:
+        return kind(text)  # type: ignore[operator]
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise bad(key, text, f"must be {what}") from None

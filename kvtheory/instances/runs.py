@@ -1,0 +1,95 @@
+"""Instances from runs of units, without listing the units, and checks of parameters."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from kvtheory.errors import bad
+from kvtheory.instance import Instance
+from kvtheory.tree import PrefixTree, tree_from_chained_ids
+
+
+def from_runs(
+    flat: np.ndarray, start: np.ndarray, length: np.ndarray, **fields: object
+) -> Instance:
+    """The instance whose queries are lists of runs; a run has one place in the tree.
+
+    Parameters
+    ----------
+    flat, start
+        int64[total] runs of all queries from the root down, and int64[n + 1] their boundaries.
+    length
+        int64[runs]; units of each run, 0 for one that is not there.
+
+    Returns
+    -------
+    Instance
+        The same that `Instance.from_flat` builds from the units, but that they have no ids.
+
+    Examples
+    --------
+    >>> from_runs(np.array([0, 1, 0, 2]), np.array([0, 2, 4]), np.array([100, 5, 7])).tree.length
+    array([100,   5,   7], dtype=int32)
+    """
+    there = length[flat] > 0
+    kept = np.concatenate([[0], np.cumsum(there)])
+    tree, query = tree_from_chained_ids(flat[there], kept[start])
+    if tree.edges:
+        merged = np.add.reduceat(length[tree.labels], tree.offset[:-1])
+        tree = PrefixTree(tree.parent, merged)
+    return Instance(tree, query, **fields)  # type: ignore[arg-type]
+
+
+def named(name: str, parameters: Mapping[str, object]) -> dict[str, object]:
+    """The fields by which an instance knows what made it: its source makes it again.
+
+    Examples
+    --------
+    >>> named("zipf", {"requests": 10, "rate": None, "lengths": (3, 4)})["source"]
+    'zipf:requests=10,rate=None,lengths=3/4'
+    """
+    listed = {k: list(v) if isinstance(v, tuple) else v for k, v in parameters.items()}
+    text = (f"{k}={'/'.join(map(str, v)) if isinstance(v, list) else v}" for k, v in listed.items())
+    return {"name": name, "parameters": listed, "source": f"{name}:{','.join(text)}"}
+
+
+def whole(least: int, **values: object) -> None:
+    """Check that each value is an integer of at least ``least``."""
+    for key, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise bad(key, value, "must be a whole number")
+        if value < least:
+            raise bad(key, value, f"must be at least {least}")
+
+
+def positive(**values: object) -> None:
+    """Check that each value is a finite number above 0, or None."""
+    for key, value in values.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise bad(key, value, "must be a number")
+        if not 0 < value < math.inf:
+            raise bad(key, value, "must be finite and above 0")
+
+
+def one_of(options: tuple[str, ...], **values: object) -> None:
+    """Check that each value is among ``options``."""
+    for key, value in values.items():
+        if value not in options:
+            raise bad(key, value, f"must be one of {', '.join(options)}")
+
+
+def poisson_arrivals(rate: float | None, requests: int, seed: int) -> np.ndarray | None:
+    """float64[requests]; seconds at which a Poisson process of ``rate`` per second fires.
+
+    Drawn from a stream of its own: times do not change with what is asked for.
+    """
+    if rate is None:
+        return None
+    gaps = np.random.default_rng([seed, _ARRIVALS]).standard_exponential(requests)
+    return np.cumsum(gaps) / rate
+
+
+_ARRIVALS = 0xA221

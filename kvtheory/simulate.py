@@ -1,0 +1,423 @@
+"""The driver: one jitted scan that serves the queries one by one on a cluster.
+
+Route, serve, evict, account. A policy plugs in through `kvtheory.cache.EvictionPolicy`; seeds
+and capacities are lanes of one compiled function.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Int, Key
+
+from kvtheory.cache import (
+    Cache,
+    EvictionPolicy,
+    Query,
+    Scalar,
+    Tape,
+    add,
+    padded,
+    read,
+    tape_of,
+    write,
+)
+from kvtheory.cluster import Cluster, capacity_units
+from kvtheory.errors import bad
+from kvtheory.instance import Instance
+from kvtheory.oversize import Oversize, check_oversize
+from kvtheory.result import PolicyError, Result
+
+Batching = Literal["auto", "map", "vmap"]
+MAP_CHUNK = 1 << 24  # queries served by one call at most, so that progress can be shown
+VMAP_BYTES = 1 << 30  # state of the lanes of one call at most
+
+OK, STUCK, NOT_A_LEAF, ON_THE_PATH, TOO_MANY = range(5)
+FAULTS = {
+    STUCK: "named no victim although units must go",
+    NOT_A_LEAF: "evicted a unit that has cached children or is not cached",
+    ON_THE_PATH: "evicted a unit of the query being served",
+    TOO_MANY: "evicted more units of an edge than are cached, or a negative number",
+}
+
+
+class State(NamedTuple):
+    """Everything that one query leaves to the next."""
+
+    cache: Cache
+    policy: Any
+    fault: Scalar
+
+
+class Step(NamedTuple):
+    """What one query reports."""
+
+    hits: Scalar
+
+
+def init(
+    policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key
+) -> State:
+    """Empty caches and an empty policy state."""
+    workers = capacity.shape[0]
+
+    def slots(value: int) -> Array:
+        return jnp.full(workers * tape.edges, value, jnp.int32)
+
+    cache = Cache(slots(0), slots(0), slots(-1), jnp.zeros(workers, jnp.int32))
+    return State(cache, policy.init(tape, workers, capacity, key), jnp.zeros((), jnp.int32))
+
+
+def step(
+    policy: EvictionPolicy,
+    tape: Tape,
+    capacity: Int[Array, " workers"],
+    state: State,
+    t: Scalar,
+) -> tuple[State, Step]:
+    """Serve query ``t``: pure, to be put into a scan of one's own if need be."""
+    cache = state.cache
+    worker = jnp.zeros((), jnp.int32)
+    base = worker * tape.edges
+    first, stop, length = tape.start[t], tape.start[t + 1], tape.query_length[t]
+    hits = lax.fori_loop(
+        first, stop, lambda p, h: h + cache.cached[base + tape.edge[p]], jnp.zeros((), jnp.int32)
+    )
+    fits = length <= capacity[worker]
+    stop = jnp.where(fits, stop, first)
+    used = cache.used[worker]
+    over = used + length - hits - capacity[worker]
+    need = jnp.where(fits, jnp.maximum(over, 0), 0)
+    hits, need, cache = lax.optimization_barrier((hits, need, cache))
+    last = lax.fori_loop(
+        first, stop, lambda p, last: write(last, base + tape.edge[p], p), cache.last
+    )
+    cache = cache._replace(last=last)
+    query = Query(t, worker, base, first, stop, length, hits, need, used, capacity[worker])
+
+    own, cache = lax.optimization_barrier(
+        (policy.touch(state.policy, tape, cache, query), cache)
+    )
+    if policy.admission == "forced":
+        cache, own, fault, left = _evict(policy, tape, cache, own, query)
+        cache, own = _load(policy, tape, cache, own, query)
+    else:
+        cache, own = _load(policy, tape, cache, own, query)
+        cache, own = lax.optimization_barrier((cache, own))
+        cache, own, fault, left = _evict(policy, tape, cache, own, query)
+    gone = need - left
+    used = jnp.where(fits, used + length - hits - gone, used)
+    cache = cache._replace(used=write(cache.used, worker, used))
+    return State(cache, own, jnp.maximum(state.fault, fault)), Step(hits)
+
+
+def _evict(
+    policy: EvictionPolicy, tape: Tape, cache: Cache, own: Any, query: Query
+) -> tuple[Cache, Any, Scalar, Scalar]:
+    last = cache.last
+    patience = tape.edge.shape[0] + tape.edges
+
+    def go(carry: Any) -> Array:
+        need, _, _, own, fault, _ = carry
+        return ((need > 0) | policy.unfinished(own, query)) & (fault == OK)
+
+    def one(carry: Any) -> Any:
+        need, cached, kids, own, fault, idle = carry
+        now = cache._replace(cached=cached, kids=kids)
+        own, edge, units = policy.evict(own, tape, now, query, need)
+        at = query.base + edge
+        own, edge, units, at, cached, kids = lax.optimization_barrier(
+            (own, edge, units, at, cached, kids)
+        )
+        have, cached = read(cached, at)
+        left = have - units
+        took = units > 0
+        fault = jnp.where(took & ((left < 0) | (kids[at] > 0)), NOT_A_LEAF, fault)
+        if policy.admission == "forced":
+            fault = jnp.where(took & (last[at] >= query.first), ON_THE_PATH, fault)
+        fault = jnp.where(units < 0, TOO_MANY, fault)
+        idle = jnp.where(took, 0, idle + 1)
+        fault = jnp.where(idle > patience, STUCK, fault)
+        fault, kids = lax.optimization_barrier((fault, kids))
+        cached = write(cached, at, left)
+        emptied = (took & (left == 0)).astype(jnp.int32)
+        kids = add(kids, query.base + tape.parent[edge], -emptied)
+        return need - units, cached, kids, own, fault, idle
+
+    zero = jnp.zeros((), jnp.int32)
+    need, cached, kids, own, fault, _ = lax.while_loop(
+        go, one, (query.need, cache.cached, cache.kids, own, zero, zero)
+    )
+    return cache._replace(cached=cached, kids=kids), own, fault, need
+
+
+def _load(
+    policy: EvictionPolicy, tape: Tape, cache: Cache, own: Any, query: Query
+) -> tuple[Cache, Any]:
+    def one(p: Scalar, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        cached, kids = carry
+        edge = tape.edge[p]
+        have, cached = read(cached, query.base + edge)
+        cached = write(cached, query.base + edge, tape.length[edge])
+        new = (have == 0).astype(jnp.int32)
+        return cached, add(kids, query.base + tape.parent[edge], new)
+
+    cached, kids = lax.fori_loop(query.first, query.stop, one, (cache.cached, cache.kids))
+    cache = cache._replace(cached=cached, kids=kids)
+    return cache, policy.load(own, tape, cache, query)
+
+
+def _one_lane(
+    policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key
+) -> tuple[Int[Array, " requests"], Scalar]:
+    requests = tape.query_length.shape[0]
+    state, steps = lax.scan(
+        lambda state, t: step(policy, tape, capacity, state, t),
+        init(policy, tape, capacity, key),
+        jnp.arange(requests, dtype=jnp.int32),
+    )
+    return steps.hits, state.fault
+
+
+def _lanes(
+    batching: str,
+    policy: EvictionPolicy,
+    tape: Tape,
+    capacity: Int[Array, "lanes workers"],
+    keys: Key[Array, " lanes"],
+) -> tuple[Int[Array, "lanes requests"], Int[Array, " lanes"]]:
+    def lane(args: tuple[Array, Array]) -> tuple[Array, Array]:
+        return _one_lane(policy, tape, *args)
+
+    if batching == "vmap":
+        return jax.vmap(lane)((capacity, keys))
+    return lax.map(lane, (capacity, keys))
+
+
+_jitted = jax.jit(_lanes, static_argnums=0)
+_programs: dict[Any, Callable[..., Any]] = {}
+
+
+def _program(batching: str, *arguments: Any) -> tuple[Callable[..., Any], float]:
+    """The compiled lanes for arguments of these shapes, and the seconds spent compiling."""
+    leaves, structure = jax.tree.flatten(arguments)
+    shapes = tuple((x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves)
+    key = (batching, structure, shapes, jax.default_backend())
+    if key in _programs:
+        return _programs[key], 0.0
+    begin = time.perf_counter()
+    _programs[key] = _jitted.lower(batching, *arguments).compile()
+    return _programs[key], time.perf_counter() - begin
+
+
+def check_key(key: object) -> Key[Array, ""]:
+    """A typed key, or an error that says how to make one."""
+    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
+        raise bad("key", key, "must be a typed key: jax.random.key(seed), not raw uint32 data")
+    if key.shape != ():
+        raise bad("key", key.shape, "must be one key; lanes are made by seeds=")
+    return key
+
+
+def simulate(
+    instance: Instance,
+    cluster: Cluster | int | str,
+    eviction: EvictionPolicy,
+    *,
+    seeds: int = 1,
+    key: Key[Array, ""] | None = None,
+    oversize: Oversize = "error",
+    batching: Batching = "auto",
+    progress: Callable[[int], object] | None = None,
+) -> Result:
+    """Serve all queries of an instance with an eviction policy, on several seeds at once.
+
+    Parameters
+    ----------
+    instance
+        The request sequence.
+    cluster
+        A `Cluster` of one worker, or its capacity as `capacity_units` reads it.
+    eviction
+        The policy.
+    seeds
+        Lanes; lane s uses ``fold_in(key, s)``. Deterministic policies need one.
+    key
+        Typed PRNG key of the policies' stream; ``jax.random.key(0)`` if None.
+    oversize
+        What a query longer than the capacity is: an ``"error"``, served on its first B units
+        (``"truncate"``), or left out of the cache (``"skip"``).
+    batching
+        Lanes by ``lax.map`` (faster on a CPU) or ``vmap`` (on a GPU).
+    progress
+        Called with the number of lanes done since the last call.
+
+    Raises
+    ------
+    InputError
+        For bad arguments.
+    PolicyError
+        If the policy breaks the rules of eviction.
+
+    Notes
+    -----
+    Cost: O(Σ path edges + evictions) steps a lane, memory O(edges + requests) a lane.
+    """
+    if isinstance(cluster, Cluster):
+        if cluster.workers != 1:
+            raise bad("cluster", f"{cluster.workers} workers", "one worker only")
+        capacity = int(cluster.capacity[0])
+    else:
+        capacity = capacity_units(cluster, instance)
+    return simulate_capacities(
+        instance,
+        [capacity],
+        eviction,
+        seeds=seeds,
+        key=key,
+        oversize=oversize,
+        batching=batching,
+        progress=progress,
+    )[0]
+
+
+def simulate_capacities(
+    instance: Instance,
+    capacities: Sequence[int | str],
+    eviction: EvictionPolicy,
+    *,
+    seeds: int = 1,
+    key: Key[Array, ""] | None = None,
+    oversize: Oversize = "error",
+    batching: Batching = "auto",
+    progress: Callable[[int], object] | None = None,
+) -> list[Result]:
+    """`simulate` at several capacities of one worker: capacities times seeds are lanes.
+
+    Capacities that see the same tree (all of them, unless ``oversize="truncate"`` cuts it) run
+    in one compiled call. Lane s has the same key at every capacity.
+    """
+    key = check_key(jax.random.key(0) if key is None else key)
+    if seeds < 1:
+        raise bad("seeds", seeds, "must be at least 1")
+    if batching not in ("auto", "map", "vmap"):
+        raise bad("batching", batching, "must be 'auto', 'map' or 'vmap'")
+    if batching == "auto":
+        batching = "map" if jax.default_backend() == "cpu" else "vmap"
+    units = [capacity_units(c, instance) for c in capacities]
+    groups: dict[int, tuple[Instance, list[int]]] = {}
+    for i, capacity in enumerate(units):
+        seen = check_oversize(instance, capacity, oversize)
+        groups.setdefault(id(seen) if seen is instance else -1 - i, (seen, []))[1].append(i)
+    results: dict[int, Result] = {}
+    for seen, members in groups.values():
+        runs = [units[i] for i in members]
+        for i, result in zip(
+            members, _simulate(instance, seen, runs, eviction, seeds, key, batching, progress),
+            strict=True,
+        ):
+            results[i] = result
+    return [results[i] for i in range(len(units))]
+
+
+def _simulate(
+    instance: Instance,
+    seen: Instance,
+    capacities: list[int],
+    eviction: EvictionPolicy,
+    seeds: int,
+    key: Key[Array, ""],
+    batching: str,
+    progress: Callable[[int], object] | None,
+) -> list[Result]:
+    run = seen.uncompressed() if eviction.per_unit else seen
+    tape = tape_of(run, eviction.prepare(run))
+    eviction = jax.tree.map(jnp.asarray, eviction)
+    keys = jax.vmap(lambda s: jax.random.fold_in(key, s))(jnp.arange(seeds))
+    lane_capacity = jnp.repeat(jnp.asarray(capacities, jnp.int32), seeds)[:, None]
+    lane_key = jnp.tile(keys, len(capacities))
+    lanes = len(lane_key)
+    chunk = _chunk(lanes, tape, batching)
+    hits, faults, compiling = [], [], 0.0
+    begin = time.perf_counter()
+    for a in range(0, lanes, chunk):
+        # the last chunk is filled up with lanes run again, so that all have one shape
+        pick = jnp.minimum(jnp.arange(a, a + chunk), lanes - 1)
+        arguments = (eviction, tape, lane_capacity[pick], lane_key[pick])
+        program, seconds = _program(batching, *arguments)
+        compiling += seconds
+        some, fault = program(*arguments)
+        done = min(chunk, lanes - a)
+        hits.append(np.asarray(some)[:done, : instance.requests])
+        faults.append(np.asarray(fault)[:done])
+        if progress is not None:
+            progress(done)
+    seconds = time.perf_counter() - begin - compiling
+    for fault in np.concatenate(faults).tolist():
+        if fault != OK:
+            raise PolicyError(f"eviction policy {eviction.name!r} {FAULTS[fault]}")
+    per_lane = np.concatenate(hits).reshape(len(capacities), seeds, -1)
+    return [
+        Result(
+            instance=instance,
+            policy=eviction.name,
+            capacity=capacity,
+            hits=per_lane[i],
+            seconds=seconds / len(capacities),
+            compile_seconds=compiling / len(capacities),
+        )
+        for i, capacity in enumerate(capacities)
+    ]
+
+
+def _chunk(lanes: int, tape: Tape, batching: str) -> int:
+    if batching == "map":
+        most = max(1, MAP_CHUNK // tape.query_length.shape[0])
+    else:
+        most = max(1, VMAP_BYTES // (4 * (8 * tape.edges + 2 * tape.query_length.shape[0])))
+    return min(lanes, most)
+
+
+def caches(
+    instance: Instance,
+    capacity: int | str,
+    eviction: EvictionPolicy,
+    *,
+    key: Key[Array, ""] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Hits of every query and the cache after it: int32[n] and int32[n, edges] cached units.
+
+    For small instances and for checks: memory is O(requests · edges). A policy with records per
+    unit is run on, and reports, one unit per edge.
+    """
+    run = instance.uncompressed() if eviction.per_unit else instance
+    capacity = capacity_units(capacity, instance)
+    run = check_oversize(run, capacity, "skip")
+    tape = tape_of(run, eviction.prepare(run))
+    hits, cached, fault = _traced(
+        jax.tree.map(jnp.asarray, eviction),
+        tape,
+        jnp.asarray([capacity], jnp.int32),
+        check_key(jax.random.key(0) if key is None else key),
+    )
+    if int(fault) != OK:
+        raise PolicyError(f"eviction policy {eviction.name!r} {FAULTS[int(fault)]}")
+    n = instance.requests
+    return np.asarray(hits)[:n], np.asarray(cached)[:n, : run.tree.edges]
+
+
+@jax.jit
+def _traced(
+    policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key
+) -> tuple[Array, Array, Array]:
+    def one(state: State, t: Scalar) -> tuple[State, tuple[Array, Array]]:
+        state, report = step(policy, tape, capacity, state, t)
+        return state, (report.hits, state.cache.cached)
+
+    requests = jnp.arange(tape.query_length.shape[0], dtype=jnp.int32)
+    state, (hits, cached) = lax.scan(one, init(policy, tape, capacity, key), requests)
+    return hits, cached, state.fault
