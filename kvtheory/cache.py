@@ -7,7 +7,7 @@ of two, so that an instance of similar size does not compile anew.
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -146,6 +146,10 @@ class EvictionPolicy(eqx.Module):
         For policies that see the future or that need a size derived from the instance.
         """
         return Prepared()
+
+    def stripped(self) -> Self:
+        """The policy without fields that only `prepare` reads: what goes to the device."""
+        return self
 
     @abc.abstractmethod
     def init(self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key) -> Any:

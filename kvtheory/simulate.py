@@ -214,6 +214,11 @@ def _program(batching: str, *arguments: Any) -> tuple[Callable[..., Any], float]
     return _programs[key], time.perf_counter() - begin
 
 
+def _on_device(policy: EvictionPolicy) -> EvictionPolicy:
+    # hyper-parameters become arrays, so that other values of them do not compile anew
+    return jax.tree.map(jnp.asarray, policy.stripped())
+
+
 def check_key(key: object) -> Key[Array, ""]:
     """A typed key, or an error that says how to make one."""
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
@@ -336,7 +341,7 @@ def _simulate(
 ) -> list[Result]:
     run = seen.uncompressed() if eviction.per_unit else seen
     tape = tape_of(run, eviction.prepare(run))
-    eviction = jax.tree.map(jnp.asarray, eviction)
+    eviction = _on_device(eviction)
     keys = jax.vmap(lambda s: jax.random.fold_in(key, s))(jnp.arange(seeds))
     lane_capacity = jnp.repeat(jnp.asarray(capacities, jnp.int32), seeds)[:, None]
     lane_key = jnp.tile(keys, len(capacities))
@@ -399,7 +404,7 @@ def caches(
     run = check_oversize(run, capacity, "skip")
     tape = tape_of(run, eviction.prepare(run))
     hits, cached, fault = _traced(
-        jax.tree.map(jnp.asarray, eviction),
+        _on_device(eviction),
         tape,
         jnp.asarray([capacity], jnp.int32),
         check_key(jax.random.key(0) if key is None else key),

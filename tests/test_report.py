@@ -116,9 +116,14 @@ def test_only_known_formats_are_drawn():
 def test_an_interrupted_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("old")
-    with pytest.raises(KeyboardInterrupt), atomic(path) as file:
-        file.write("half of the new")
-        raise KeyboardInterrupt
+
+    def write_half() -> None:
+        with atomic(path) as file:
+            file.write("half of the new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["table.csv"]
     with atomic(path) as file:

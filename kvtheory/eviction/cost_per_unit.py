@@ -13,8 +13,9 @@ class CostPerUnit(KeyPolicy):
     """Evict the leaf unit with the smallest count divided by the units of its branch.
 
     The branch runs from the leaf unit up to the first unit with another cached child, which
-    does not belong to it. Good for requests that are served whole, since it frees the most space
-    per use lost; worse per unit.
+    does not belong to it. A branch that is chosen goes on going as long as the query needs room.
+    Good for requests that are served whole, since it frees the most space per use lost; worse
+    per unit.
 
     Notes
     -----
@@ -25,7 +26,7 @@ class CostPerUnit(KeyPolicy):
     source: ClassVar[str] = "greedy dual by size (Cao and Irani 1997), on branches"
     remembers_load: ClassVar[bool] = True
     sees_branch: ClassVar[bool] = True
-    one_by_one: ClassVar[bool] = True
+    whole_branch: ClassVar[bool] = True
 
     def key(self, unit: LeafUnit, tape: Tape) -> Float[Array, ""]:
         return unit.count.astype(jnp.float32) / jnp.maximum(unit.branch, 1).astype(jnp.float32)

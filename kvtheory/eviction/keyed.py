@@ -26,7 +26,7 @@ from kvtheory.cache import (
     read,
     write,
 )
-from kvtheory.eviction import smallest
+from kvtheory.eviction import only_child, smallest
 from kvtheory.eviction.smallest import Smallest
 from kvtheory.instance import Instance
 
@@ -87,7 +87,8 @@ class KeyState(NamedTuple):
     leaves: Smallest
     record: Int[Array, " workers*(edges+1)"]
     segments: Segments | None
-    children: Int[Array, " workers*(edges+1)"] | None
+    child: Int[Array, " workers*(edges+1)"] | None
+    following: Int[Array, " workers"] | None
 
 
 class KeyPolicy(EvictionPolicy):
@@ -99,13 +100,13 @@ class KeyPolicy(EvictionPolicy):
         The key uses ``loaded``, ``record_loaded`` or ``count``.
     sees_branch
         The key uses ``branch``.
-    one_by_one
-        The key changes with every unit of an edge that goes, by more than its load segment.
+    whole_branch
+        Once a leaf unit is chosen its branch goes on going, as long as the query needs room.
     """
 
     remembers_load: ClassVar[bool] = False
     sees_branch: ClassVar[bool] = False
-    one_by_one: ClassVar[bool] = False
+    whole_branch: ClassVar[bool] = False
 
     @abc.abstractmethod
     def key(self, unit: LeafUnit, tape: Tape) -> Int[Array, ""] | Float[Array, ""]:
@@ -140,7 +141,8 @@ class KeyPolicy(EvictionPolicy):
             segments=Segments(slots(0), slots(0, stack), slots(0, stack), slots(0, stack))
             if self.remembers_load
             else None,
-            children=slots(0) if self.sees_branch else None,
+            child=only_child.init(workers * tape.edges) if self.sees_branch else None,
+            following=jnp.full(workers, tape.null, jnp.int32) if self.whole_branch else None,
         )
 
     def touch(self, state: KeyState, tape: Tape, cache: Cache, query: Query) -> KeyState:
@@ -164,7 +166,8 @@ class KeyPolicy(EvictionPolicy):
             lambda s: smallest.put(s, query.base + leaf, jnp.int32(NEVER), jnp.int32(NEVER)),
             state.leaves,
         )
-        return state._replace(record=record, leaves=leaves)
+        state = state._replace(record=record, leaves=leaves)
+        return self._follow(state, query, jnp.int32(tape.null))
 
     def evict(
         self, state: KeyState, tape: Tape, cache: Cache, query: Query, need: Scalar
@@ -173,11 +176,15 @@ class KeyPolicy(EvictionPolicy):
         _, position = smallest.least(state.leaves, workers, query.worker)
         found = position != NEVER
         edge = jnp.where(found, tape.edge[jnp.where(found, position, 0)], tape.null)
+        if self.whole_branch:
+            following = state.following[query.worker]
+            edge = jnp.where(following != tape.null, following, edge)
+            found = edge != tape.null
         edge, state = lax.optimization_barrier((edge, state))
         at = query.base + edge
         have, last = cache.cached[at], cache.last[at]
         unit = self._unit(state, tape, cache, query, edge, have, last)
-        units = jnp.minimum(need, jnp.int32(1) if self.one_by_one else self.run(unit))
+        units = jnp.minimum(need, self.run(unit))
         if self.remembers_load:
             top, begin = self._top(state, tape, query, edge)
             units = jnp.minimum(units, have - begin)
@@ -204,7 +211,7 @@ class KeyPolicy(EvictionPolicy):
         state = state._replace(leaves=smallest.put(state.leaves, at, key, tie))
         if self.sees_branch:
             state = state._replace(
-                children=_toggle(state.children, query.base + parent, jnp.where(gone, edge, 0))
+                child=only_child.toggle(state.child, query.base + parent, jnp.where(gone, edge, 0))
             )
         up = cache.last[query.base + parent]
         bare = gone & (siblings == 0) & (parent != tape.null)
@@ -215,13 +222,16 @@ class KeyPolicy(EvictionPolicy):
             return self._enter(s, tape, cache, query, parent, whole, up)
 
         state = once(bare, expose, state)
+        state = self._follow(
+            state, query, jnp.where(left > 0, edge, jnp.where(bare, parent, tape.null))
+        )
         if self.sees_branch:
             # the parent keeps one child, whose branch now runs on above it
             joined = gone & (siblings == 1) & (parent != tape.null)
             state = once(
                 joined,
                 lambda s: self._reweigh(
-                    s, tape, cache, query, s.children[query.base + parent], parent
+                    s, tape, cache, query, s.child[query.base + parent], parent
                 ),
                 state,
             )
@@ -248,6 +258,11 @@ class KeyPolicy(EvictionPolicy):
             lambda s: self._enter(s, tape, cache, query, end, tape.length[end], query.first),
             state,
         )
+
+    def _follow(self, state: KeyState, query: Query, edge: Scalar) -> KeyState:
+        if not self.whole_branch:
+            return state
+        return state._replace(following=write(state.following, query.worker, edge))
 
     # -- the parts of a step ----------------------------------------------------------------
 
@@ -348,7 +363,7 @@ class KeyPolicy(EvictionPolicy):
         """
         leaf = lax.while_loop(
             lambda e: cache.kids[query.base + e] == 1,
-            lambda e: state.children[query.base + e],
+            lambda e: state.child[query.base + e],
             edge,
         )
         at = query.base + leaf
@@ -375,12 +390,12 @@ class KeyPolicy(EvictionPolicy):
                 parent,
                 fork,
             )
-            return _toggle(children, query.base + parent, jnp.where(new, edge, 0)), fork
+            return only_child.toggle(children, query.base + parent, jnp.where(new, edge, 0)), fork
 
-        other = state.children
+        other = state.child
         children, fork = over_path(tape, query, child, (other, jnp.int32(tape.null)))
         branch = jnp.where(fork != tape.null, other[query.base + fork], tape.null)
-        state = state._replace(children=children)
+        state = state._replace(child=children)
         branch, fork, state = lax.optimization_barrier((branch, fork, state))
         return once(
             fork != tape.null, lambda s: self._reweigh(s, tape, cache, query, branch), state
@@ -390,11 +405,6 @@ class KeyPolicy(EvictionPolicy):
 def _update(array: Array, at: Scalar, change: Callable[[Scalar], Scalar]) -> Array:
     old, array = read(array, at)
     return write(array, at, change(old))
-
-
-def _toggle(children: Array, at: Scalar, edge: Scalar) -> Array:
-    # the exclusive or of the cached children: where there is one, it is that one
-    return _update(children, at, lambda old: old ^ edge)
 
 
 def _chain_above(

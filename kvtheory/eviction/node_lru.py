@@ -6,15 +6,23 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Int, Key
 
-from kvtheory.cache import Cache, EvictionPolicy, Query, Scalar, Tape, over_path, write
+from kvtheory.cache import NEVER, Cache, EvictionPolicy, Query, Scalar, Tape, once, over_path, write
+from kvtheory.eviction import only_child, smallest
+from kvtheory.eviction.smallest import Smallest
 
 
 class NodeState(NamedTuple):
-    """Where nodes end, the place in the log of each worker, and a node that is half gone."""
+    """The radix tree of the cached edges.
 
+    A node ends with each edge in ``ends``; ``stamp`` is the last use of an edge's node, 2·query
+    or one less; ``following`` is the next edge of a node that is half gone.
+    """
+
+    leaves: Smallest
     ends: Bool[Array, " workers*(edges+1)"]
-    position: Int[Array, " workers"]
-    unfinished: Bool[Array, " workers"]
+    stamp: Int[Array, " workers*(edges+1)"]
+    child: Int[Array, " workers*(edges+1)"]
+    following: Int[Array, " workers"]
 
 
 class NodeLRU(EvictionPolicy):
@@ -22,12 +30,12 @@ class NodeLRU(EvictionPolicy):
 
     The nodes are those of a tree that splits on demand: a query that leaves a cached node in its
     middle, or ends there, splits it, and what a query loads becomes one node. Freeing whole
-    nodes overshoots: more units may go than are needed.
+    nodes overshoots: more units may go than are needed. As in SGLang, a node is stamped before
+    it is split, so the half that the query does not contain counts as used just before it.
 
     Notes
     -----
-    A node is a run of edges with one last use, so its edges stand side by side in the log and
-    the pointer of leaf LRU finds them. Cost: amortised O(path) a query.
+    Cost: O(path + √edges per node that goes) a query.
     """
 
     name: ClassVar[str] = "node_lru"
@@ -36,54 +44,121 @@ class NodeLRU(EvictionPolicy):
     def init(
         self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key
     ) -> NodeState:
+        slots = workers * tape.edges
         return NodeState(
-            jnp.zeros(workers * tape.edges, bool),
-            jnp.zeros(workers, jnp.int32),
-            jnp.zeros(workers, bool),
+            leaves=smallest.init(tape.edges, workers),
+            ends=jnp.zeros(slots, bool),
+            stamp=jnp.zeros(slots, jnp.int32),
+            child=only_child.init(slots),
+            following=jnp.full(workers, tape.null, jnp.int32),
         )
 
     def touch(self, state: NodeState, tape: Tape, cache: Cache, query: Query) -> NodeState:
-        # the match ends after the deepest cached edge of the path: a node ends there now
+        base = query.base
+        stamp = over_path(
+            tape, query, lambda _, e, s: write(s, base + e, 2 * query.t), state.stamp
+        )
         match = over_path(
             tape,
             query,
             lambda _, e, found: jnp.where(
-                (found == tape.null) & (cache.cached[query.base + e] > 0), e, found
+                (found == tape.null) & (cache.cached[base + e] > 0), e, found
             ),
             jnp.int32(tape.null),
         )
-        return state._replace(ends=write(state.ends, query.base + match, jnp.ones((), bool)))
+        splits = (match != tape.null) & ~state.ends[base + match] & (cache.kids[base + match] > 0)
+        match, splits, state = lax.optimization_barrier((match, splits, state))
+        leaf = (match != tape.null) & (cache.kids[base + match] == 0)
+        leaves = once(
+            leaf,
+            lambda s: smallest.put(s, base + match, jnp.int32(NEVER), jnp.int32(NEVER)),
+            state.leaves,
+        )
+        state = state._replace(
+            leaves=leaves, stamp=stamp, ends=write(state.ends, base + match, jnp.bool_(True))
+        )
+        return once(splits, lambda s: self._stamp_below(s, tape, cache, query, match), state)
+
+    def _stamp_below(
+        self, state: NodeState, tape: Tape, cache: Cache, query: Query, match: Scalar
+    ) -> NodeState:
+        base = query.base
+
+        def go(carry: tuple[Scalar, Array]) -> tuple[Scalar, Array]:
+            edge, stamp = carry
+            edge = state.child[base + edge]
+            return edge, write(stamp, base + edge, 2 * query.t - 1)
+
+        bottom, stamp = lax.while_loop(
+            lambda carry: ~state.ends[base + carry[0]] | (carry[0] == match),
+            go,
+            (match, state.stamp),
+        )
+        bottom, stamp, state = lax.optimization_barrier((bottom, stamp, state))
+        leaves = once(
+            cache.kids[base + bottom] == 0,
+            lambda s: smallest.put(s, base + bottom, 2 * query.t - 1, cache.last[base + bottom]),
+            state.leaves,
+        )
+        return state._replace(leaves=leaves, stamp=stamp)
 
     def evict(
         self, state: NodeState, tape: Tape, cache: Cache, query: Query, need: Scalar
     ) -> tuple[NodeState, Scalar, Scalar]:
-        position = state.position[query.worker]
-        edge = tape.edge[position]
-        at = query.base + edge
-        units = jnp.where(cache.last[at] == position, cache.cached[at], 0)
+        base, w = query.base, query.worker
+        _, position = smallest.least(state.leaves, cache.used.shape[0], w)
+        found = position != NEVER
+        oldest = jnp.where(found, tape.edge[jnp.where(found, position, 0)], tape.null)
+        inside = state.following[w] != tape.null
+        edge = jnp.where(inside, state.following[w], oldest)
         parent = tape.parent[edge]
-        inside = (parent != tape.null) & ~state.ends[query.base + parent]
-        left = jnp.where(units > 0, inside, state.unfinished[query.worker])
-        left, state, position = lax.optimization_barrier((left, state, position))
-        return (
-            NodeState(
-                state.ends,
-                write(state.position, query.worker, position + 1),
-                write(state.unfinished, query.worker, left),
-            ),
-            edge,
-            units,
+        known = parent != tape.null
+        goes_on = known & ~state.ends[base + parent]
+        bare = (
+            known
+            & ~goes_on
+            & (cache.kids[base + parent] == 1)
+            & (cache.last[base + parent] < query.first)
         )
+        edge, goes_on, bare, state = lax.optimization_barrier((edge, goes_on, bare, state))
+        never = jnp.int32(NEVER)
+        leaves = once(
+            ~inside, lambda s: smallest.put(s, base + edge, never, never), state.leaves
+        )
+        leaves = once(
+            bare,
+            lambda s: smallest.put(
+                s, base + parent, state.stamp[base + parent], cache.last[base + parent]
+            ),
+            leaves,
+        )
+        state = state._replace(
+            leaves=leaves,
+            child=only_child.toggle(state.child, base + parent, edge),
+            following=write(state.following, w, jnp.where(goes_on, parent, tape.null)),
+        )
+        return state, edge, cache.cached[base + edge]
 
     def unfinished(self, state: NodeState, query: Query) -> Bool[Array, ""]:
-        return state.unfinished[query.worker]
+        return state.following[query.worker] != state.ends.shape[0] // state.following.shape[0] - 1
 
     def load(self, state: NodeState, tape: Tape, cache: Cache, query: Query) -> NodeState:
-        # what was loaded is one node: no ends inside it, one at its bottom
-        def one(p: Scalar, edge: Scalar, ends: Array) -> Array:
-            fresh = query.cached_before(tape, edge) == 0
-            at = query.base + edge
-            old, ends = lax.optimization_barrier((ends[at], ends))
-            return write(ends, at, jnp.where(fresh, p == query.first, old))
+        base = query.base
 
-        return state._replace(ends=over_path(tape, query, one, state.ends))
+        # what was loaded is one node: no ends inside it, one at its bottom
+        def one(p: Scalar, edge: Scalar, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            ends, child = carry
+            fresh = query.cached_before(tape, edge) == 0
+            old, ends = lax.optimization_barrier((ends[base + edge], ends))
+            ends = write(ends, base + edge, jnp.where(fresh, p == query.first, old))
+            new = jnp.where(fresh, edge, 0)
+            return ends, only_child.toggle(child, base + tape.parent[edge], new)
+
+        ends, child = over_path(tape, query, one, (state.ends, state.child))
+        end = jnp.where(query.serves, tape.edge[query.first], tape.null)
+        leaves = once(
+            query.serves & (cache.kids[base + end] == 0),
+            lambda s: smallest.put(s, base + end, 2 * query.t, query.first),
+            state.leaves,
+        )
+        return state._replace(leaves=leaves, ends=ends, child=child)

@@ -368,7 +368,7 @@ class _Job:
             seconds=result.seconds,
             compile_seconds=result.compile_seconds,
             optimum_seconds=sum(part.seconds for part in known) if known else math.nan,
-            note="; ".join(filter(None, [ratio.note, *_troubles(known or ())])),
+            note="; ".join(text for text in (ratio.note, *_troubles(known or ())) if text),
         )
 
 

@@ -82,22 +82,17 @@ class CostPerUnit(KeyTwin):
 
     The branch is counted from the leaf unit up to, and without, the first unit that has another
     cached child; it ends at the root if there is none. It is that of the tree cached at the
-    moment of the eviction: the query's hits are in it, its missing units are not yet.
+    moment of the eviction: the query's hits are in it, its missing units are not yet. A branch that
+    has been chosen goes as a whole, or as far as room is needed for the query.
 
     Parameters
     ----------
     capacity, oversize
         As for every twin.
-    stem
-        A unit that goes makes its branch shorter, so its parent scores higher than it did: with
-        False the branches compete anew at each unit. With True, within the evictions of one
-        query, the parent of the unit that went goes next as long as it has become a leaf unit:
-        a branch that has been chosen goes as a whole, or as far as room is needed.
     """
 
-    def __init__(self, capacity: int, *, stem: bool = False, oversize: Oversize = "error") -> None:
+    def __init__(self, capacity: int, *, oversize: Oversize = "error") -> None:
         super().__init__(capacity, oversize=oversize)
-        self.stem = stem
         self.above_last: Unit = ()
 
     def see(self, path: list[Unit]) -> None:
@@ -106,7 +101,7 @@ class CostPerUnit(KeyTwin):
 
     def victim(self, leaves: list[Record]) -> Record:
         """The rest of the branch that is going, or the leaf with the smallest key."""
-        going = [r for r in leaves if self.stem and r.unit == self.above_last]
+        going = [r for r in leaves if r.unit == self.above_last]
         chosen = going[0] if going else super().victim(leaves)
         self.above_last = chosen.unit[:-1]
         return chosen
