@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from kvtheory.errors import InputError, bad
+from kvtheory.errors import InputError
 
 
 @contextmanager
@@ -26,19 +26,19 @@ def atomic(path: str | Path, mode: str = "w") -> Generator[IO[Any]]:
     path = Path(path)
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "")
     if path.is_dir():
-        raise bad("path", str(path), "is a folder; name a file")
+        raise InputError(f"{path}: is a folder; name a file")
     if path.exists() and not path.is_file():
         with path.open(mode, encoding=encoding, newline=newline) as file:
             yield file
         return
     if not path.parent.is_dir():
-        raise bad("path", str(path), f"the folder {str(path.parent)!r} does not exist")
+        raise InputError(f"{path}: the folder {str(path.parent)!r} does not exist")
     path = path.resolve()  # a link keeps pointing where it did
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
         file = part.open(mode.replace("w", "x"), encoding=encoding, newline=newline)
     except PermissionError as error:
-        raise InputError(f"path = {str(path)!r}: cannot be written ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     try:
         with file:
             yield file

@@ -108,9 +108,9 @@ class Query(NamedTuple):
 class EvictionPolicy(eqx.Module):
     """What an eviction policy provides: a state of its own and the three steps of a query.
 
-    The fields of the module are its hyper-parameters. For each query the driver calls `touch`,
-    then `evict` until `need` units are gone, then `load`, each once or more as said there, and
-    applies to the cache what they return. Most policies are a key per unit and derive from
+    The fields of the module are its hyper-parameters. For each query the driver calls `touch`;
+    then `evict` until `need` units are gone, and `emptied` for each edge that loses its last
+    unit; then `load`. Most policies are a key per unit and derive from
     `kvtheory.eviction.keyed.KeyPolicy` instead.
 
     Class attributes
@@ -172,6 +172,15 @@ class EvictionPolicy(eqx.Module):
         admission, not be on the path; the units, at most those cached, may be 0 ("none found
         yet, call again") and should not exceed ``need`` unless the policy frees whole nodes.
         """
+
+    def emptied(
+        self, state: Any, tape: Tape, cache: Cache, query: Query, edge: Scalar, need: Scalar
+    ) -> Any:
+        """An edge has lost its last unit, as ``cache`` shows; ``need`` more units must go.
+
+        Its parent is a leaf now if it has no cached child left.
+        """
+        return state
 
     def unfinished(self, state: Any, query: Query) -> Bool[Array, ""] | bool:
         """Whether more must go although enough room is free (policies that free whole nodes)."""
@@ -243,10 +252,6 @@ def once[T](condition: Bool[Array, ""], step: Callable[[T], T], state: T) -> T:
     )[1]
 
 
-def over_path[T](
-    tape: Tape, query: Query, step: Callable[[Scalar, Scalar, T], T], state: T
-) -> T:
+def over_path[T](tape: Tape, query: Query, step: Callable[[Scalar, Scalar, T], T], state: T) -> T:
     """``step(position, edge, state)`` over the path of the query, deepest edge first."""
-    return lax.fori_loop(
-        query.first, query.stop, lambda p, s: step(p, tape.edge[p], s), state
-    )
+    return lax.fori_loop(query.first, query.stop, lambda p, s: step(p, tape.edge[p], s), state)

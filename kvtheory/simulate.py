@@ -21,7 +21,7 @@ from kvtheory.cache import (
     Scalar,
     Tape,
     add,
-    padded,
+    once,
     read,
     tape_of,
     write,
@@ -39,7 +39,7 @@ VMAP_BYTES = 1 << 30  # state of the lanes of one call at most
 OK, STUCK, NOT_A_LEAF, ON_THE_PATH, TOO_MANY = range(5)
 FAULTS = {
     STUCK: "named no victim although units must go",
-    NOT_A_LEAF: "evicted a unit that has cached children or is not cached",
+    NOT_A_LEAF: "evicted a unit that has cached children",
     ON_THE_PATH: "evicted a unit of the query being served",
     TOO_MANY: "evicted more units of an edge than are cached, or a negative number",
 }
@@ -59,9 +59,7 @@ class Step(NamedTuple):
     hits: Scalar
 
 
-def init(
-    policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key
-) -> State:
+def init(policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key) -> State:
     """Empty caches and an empty policy state."""
     workers = capacity.shape[0]
 
@@ -99,9 +97,7 @@ def step(
     cache = cache._replace(last=last)
     query = Query(t, worker, base, first, stop, length, hits, need, used, capacity[worker])
 
-    own, cache = lax.optimization_barrier(
-        (policy.touch(state.policy, tape, cache, query), cache)
-    )
+    own, cache = lax.optimization_barrier((policy.touch(state.policy, tape, cache, query), cache))
     if policy.admission == "forced":
         cache, own, fault, left = _evict(policy, tape, cache, own, query)
         cache, own = _load(policy, tape, cache, own, query)
@@ -118,40 +114,57 @@ def step(
 def _evict(
     policy: EvictionPolicy, tape: Tape, cache: Cache, own: Any, query: Query
 ) -> tuple[Cache, Any, Scalar, Scalar]:
+    """Let units go until the query fits: cache, policy state, fault, and what is still needed."""
     last = cache.last
     patience = tape.edge.shape[0] + tape.edges
+    null = jnp.int32(tape.null)
 
-    def go(carry: Any) -> Array:
-        need, _, _, own, fault, _ = carry
-        return ((need > 0) | policy.unfinished(own, query)) & (fault == OK)
+    def more(need: Scalar, own: Any, trouble: Scalar) -> Array:
+        return ((need > 0) | policy.unfinished(own, query)) & (trouble <= patience)
 
-    def one(carry: Any) -> Any:
-        need, cached, kids, own, fault, idle = carry
+    def take(carry: Any) -> Any:
+        need, cached, own, _, trouble, kids = carry
         now = cache._replace(cached=cached, kids=kids)
         own, edge, units = policy.evict(own, tape, now, query, need)
         at = query.base + edge
-        own, edge, units, at, cached, kids = lax.optimization_barrier(
-            (own, edge, units, at, cached, kids)
-        )
+        own, edge, units, at, cached = lax.optimization_barrier((own, edge, units, at, cached))
         have, cached = read(cached, at)
         left = have - units
         took = units > 0
-        fault = jnp.where(took & ((left < 0) | (kids[at] > 0)), NOT_A_LEAF, fault)
+        # calls in a row that named no victim, or beyond patience the fault that was found
+        trouble = jnp.where(took, 0, trouble + 1)
+        trouble = jnp.where((left < 0) | (units < 0), patience + TOO_MANY, trouble)
+        trouble = jnp.where(took & (kids[at] > 0), patience + NOT_A_LEAF, trouble)
         if policy.admission == "forced":
-            fault = jnp.where(took & (last[at] >= query.first), ON_THE_PATH, fault)
-        fault = jnp.where(units < 0, TOO_MANY, fault)
-        idle = jnp.where(took, 0, idle + 1)
-        fault = jnp.where(idle > patience, STUCK, fault)
-        fault, kids = lax.optimization_barrier((fault, kids))
-        cached = write(cached, at, left)
-        emptied = (took & (left == 0)).astype(jnp.int32)
-        kids = add(kids, query.base + tape.parent[edge], -emptied)
-        return need - units, cached, kids, own, fault, idle
+            trouble = jnp.where(took & (last[at] >= query.first), patience + ON_THE_PATH, trouble)
+        gone = jnp.where(took & (left == 0), edge, null)
+        return need - units, write(cached, at, left), own, gone, trouble, kids
+
+    def until_emptied(carry: Any) -> Any:
+        need, cached, kids, own, trouble = carry
+        need, cached, own, gone, trouble, kids = lax.while_loop(
+            lambda c: more(c[0], c[2], c[4]) & (c[3] == null),
+            take,
+            (need, cached, own, null, trouble, kids),
+        )
+
+        def close(carry: Any) -> Any:
+            kids, own = carry
+            kids = add(kids, query.base + tape.parent[gone], jnp.int32(-1))
+            now = cache._replace(cached=cached, kids=kids)
+            return kids, policy.emptied(own, tape, now, query, gone, need)
+
+        cached, kids, own = lax.optimization_barrier((cached, kids, own))
+        kids, own = once((gone != null) & (trouble <= patience), close, (kids, own))
+        return need, cached, kids, own, trouble
 
     zero = jnp.zeros((), jnp.int32)
-    need, cached, kids, own, fault, _ = lax.while_loop(
-        go, one, (query.need, cache.cached, cache.kids, own, zero, zero)
+    need, cached, kids, own, trouble = lax.while_loop(
+        lambda c: more(c[0], c[3], c[4]),
+        until_emptied,
+        (query.need, cache.cached, cache.kids, own, zero),
     )
+    fault = jnp.maximum(trouble - patience, OK)
     return cache._replace(cached=cached, kids=kids), own, fault, need
 
 
@@ -322,7 +335,8 @@ def simulate_capacities(
     for seen, members in groups.values():
         runs = [units[i] for i in members]
         for i, result in zip(
-            members, _simulate(instance, seen, runs, eviction, seeds, key, batching, progress),
+            members,
+            _simulate(instance, seen, runs, eviction, seeds, key, batching, progress),
             strict=True,
         ):
             results[i] = result
@@ -343,16 +357,16 @@ def _simulate(
     tape = tape_of(run, eviction.prepare(run))
     eviction = _on_device(eviction)
     keys = jax.vmap(lambda s: jax.random.fold_in(key, s))(jnp.arange(seeds))
-    lane_capacity = jnp.repeat(jnp.asarray(capacities, jnp.int32), seeds)[:, None]
-    lane_key = jnp.tile(keys, len(capacities))
-    lanes = len(lane_key)
+    lane_capacity = np.repeat(np.asarray(capacities, np.int32), seeds)[:, None]
+    lanes = len(lane_capacity)
     chunk = _chunk(lanes, tape, batching)
     hits, faults, compiling = [], [], 0.0
     begin = time.perf_counter()
     for a in range(0, lanes, chunk):
         # the last chunk is filled up with lanes run again, so that all have one shape
-        pick = jnp.minimum(jnp.arange(a, a + chunk), lanes - 1)
-        arguments = (eviction, tape, lane_capacity[pick], lane_key[pick])
+        pick = np.minimum(np.arange(a, a + chunk), lanes - 1)
+        lane_keys = keys if chunk == seeds else keys[pick % seeds]
+        arguments = (eviction, tape, lane_capacity[pick], lane_keys)
         program, seconds = _program(batching, *arguments)
         compiling += seconds
         some, fault = program(*arguments)

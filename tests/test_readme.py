@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kvtheory.eviction import POLICIES
+
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -54,3 +56,7 @@ def test_make_target_exists(target):
     for name in asked:
         assert f"make {name} " in listed
         run(f"make --dry-run {name}", ROOT)
+
+
+def test_the_table_lists_every_policy():
+    assert sorted(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)) == sorted(POLICIES)

@@ -1,6 +1,6 @@
 """``kvtheory policies``: every eviction policy with its guarantee and source."""
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 
 from kvtheory.commands.output import print_json
 from kvtheory.report.table import Column, table
@@ -19,16 +19,12 @@ class Options:
 
 def rows() -> list[dict[str, object]]:
     """One entry per policy, by name."""
-    from kvtheory.eviction import POLICIES
+    from kvtheory.eviction import POLICIES, parameters_of
 
     return [
         {
             "policy": name,
-            "parameters": {
-                field.name: None if field.default is MISSING else field.default
-                for field in fields(policy)
-                if field.init
-            },
+            "parameters": parameters_of(policy),
             "randomised": policy.randomised,
             "online": policy.online,
             "guarantee": policy.guarantee,
@@ -64,5 +60,5 @@ def run(options: Options) -> int:
 
 
 def _call(row: dict[str, object]) -> str:
-    told = [f"{k}={v}" for k, v in row["parameters"].items() if v is not None]  # type: ignore[attr-defined]
+    told = [f"{k}={v}" for k, v in row["parameters"].items()]  # type: ignore[attr-defined]
     return f"{row['policy']}:{','.join(told)}" if told else str(row["policy"])

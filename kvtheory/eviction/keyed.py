@@ -190,52 +190,50 @@ class KeyPolicy(EvictionPolicy):
             units = jnp.minimum(units, have - begin)
             popped = (have - units == begin) & (units > 0)
             state, popped, units, top = lax.optimization_barrier((state, popped, units, top))
-            segments = state.segments._replace(
-                top=write(state.segments.top, at, top - popped)
-            )
+            segments = state.segments._replace(top=write(state.segments.top, at, top - popped))
             state = state._replace(segments=segments)
         units = jnp.where(found, units, 0)
         left = have - units
-        gone = found & (left == 0)
-        parent = tape.parent[edge]
-        siblings = cache.kids[query.base + parent] - 1
-        state, left, units, gone, parent, siblings = lax.optimization_barrier(
-            (state, left, units, gone, parent, siblings)
-        )
+        left, units, state = lax.optimization_barrier((left, units, state))
 
-        # either the edge keeps a leaf unit with another key, or it leaves the index
-        after = self._unit(state, tape, cache, query, edge, left, last)
-        key = jnp.where(left > 0, self._key(after, tape), NEVER)
-        tie = jnp.where(left > 0, last, NEVER)
-        key, tie, state = lax.optimization_barrier((key, tie, state))
-        state = state._replace(leaves=smallest.put(state.leaves, at, key, tie))
+        def rest(s: KeyState) -> KeyState:
+            s = self._enter(s, tape, cache, query, edge, left, last)
+            return self._follow(s, query, edge)
+
+        return once(left > 0, rest, state), edge, units
+
+    def emptied(
+        self,
+        state: KeyState,
+        tape: Tape,
+        cache: Cache,
+        query: Query,
+        edge: Scalar,
+        need: Scalar,
+    ) -> KeyState:
+        base, parent = query.base, tape.parent[edge]
+        none = jnp.int32(NEVER)
+        state = state._replace(leaves=smallest.put(state.leaves, base + edge, none, none))
         if self.sees_branch:
-            state = state._replace(
-                child=only_child.toggle(state.child, query.base + parent, jnp.where(gone, edge, 0))
-            )
-        up = cache.last[query.base + parent]
-        bare = gone & (siblings == 0) & (parent != tape.null)
-        bare = bare & ((up < query.first) | (self.admission == "bypass"))
+            state = state._replace(child=only_child.toggle(state.child, base + parent, edge))
+        kids, used = cache.kids[base + parent], cache.last[base + parent]
+        off = (used < query.first) | (self.admission == "bypass")
+        bare = (parent != tape.null) & (kids == 0) & off
 
         def expose(s: KeyState) -> KeyState:
-            whole = cache.cached[query.base + parent]
-            return self._enter(s, tape, cache, query, parent, whole, up)
+            whole = cache.cached[base + parent]
+            return self._enter(s, tape, cache, query, parent, whole, used)
 
         state = once(bare, expose, state)
-        state = self._follow(
-            state, query, jnp.where(left > 0, edge, jnp.where(bare, parent, tape.null))
-        )
+        state = self._follow(state, query, jnp.where(bare, parent, tape.null))
         if self.sees_branch:
             # the parent keeps one child, whose branch now runs on above it
-            joined = gone & (siblings == 1) & (parent != tape.null)
             state = once(
-                joined,
-                lambda s: self._reweigh(
-                    s, tape, cache, query, s.child[query.base + parent], parent
-                ),
+                (parent != tape.null) & (kids == 1),
+                lambda s: self._reweigh(s, tape, cache, query, s.child[base + parent]),
                 state,
             )
-        return state, edge, units
+        return state
 
     def load(self, state: KeyState, tape: Tape, cache: Cache, query: Query) -> KeyState:
         if self.remembers_load:
@@ -310,7 +308,6 @@ class KeyPolicy(EvictionPolicy):
         edge: Scalar,
         cached: Scalar,
         last: Scalar,
-        bereft: Scalar | None = None,
     ) -> LeafUnit:
         zero = jnp.zeros((), jnp.int32)
         loaded = record_loaded = branch = zero
@@ -319,7 +316,7 @@ class KeyPolicy(EvictionPolicy):
             slot = self._slot(tape, query, edge, top)
             loaded, record_loaded = state.segments.loaded[slot], state.segments.record[slot]
         if self.sees_branch:
-            branch = cached + _chain_above(tape, cache, query, edge, bereft)
+            branch = cached + _chain_above(tape, cache, query, edge)
         return LeafUnit(
             edge=edge,
             last=last,
@@ -340,9 +337,8 @@ class KeyPolicy(EvictionPolicy):
         edge: Scalar,
         cached: Scalar,
         last: Scalar,
-        bereft: Scalar | None = None,
     ) -> KeyState:
-        unit = self._unit(state, tape, cache, query, edge, cached, last, bereft)
+        unit = self._unit(state, tape, cache, query, edge, cached, last)
         key, state, last = lax.optimization_barrier((self._key(unit, tape), state, last))
         return state._replace(leaves=smallest.put(state.leaves, query.base + edge, key, last))
 
@@ -355,12 +351,8 @@ class KeyPolicy(EvictionPolicy):
         cache: Cache,
         query: Query,
         edge: Scalar,
-        bereft: Scalar | None = None,
     ) -> KeyState:
-        """The branch through ``edge`` has changed its length: renew the key of its leaf.
-
-        ``bereft`` is an edge that has one cached child fewer than ``cache`` shows.
-        """
+        """The branch through ``edge`` has changed its length: renew the key of its leaf."""
         leaf = lax.while_loop(
             lambda e: cache.kids[query.base + e] == 1,
             lambda e: state.child[query.base + e],
@@ -372,34 +364,33 @@ class KeyPolicy(EvictionPolicy):
         leaf, alone, state = lax.optimization_barrier((leaf, alone, state))
         return once(
             alone,
-            lambda s: self._enter(
-                s, tape, cache, query, leaf, cache.cached[at], cache.last[at], bereft
-            ),
+            lambda s: self._enter(s, tape, cache, query, leaf, cache.cached[at], cache.last[at]),
             state,
         )
 
     def _fork(self, state: KeyState, tape: Tape, cache: Cache, query: Query) -> KeyState:
         """The path is loaded: a branch that leaves it where the cached part ended got shorter."""
 
-        def child(_: Scalar, edge: Scalar, carry: tuple[Array, Scalar]) -> tuple[Array, Scalar]:
-            children, fork = carry
+        def grow(
+            _: Scalar, edge: Scalar, carry: tuple[Array, Scalar, Scalar]
+        ) -> tuple[Array, Scalar, Scalar]:
+            child, fork, new = carry
             parent = tape.parent[edge]
-            new = query.cached_before(tape, edge) == 0
-            fork = jnp.where(
-                new & (parent != tape.null) & (cache.kids[query.base + parent] == 2),
-                parent,
-                fork,
-            )
-            return only_child.toggle(children, query.base + parent, jnp.where(new, edge, 0)), fork
+            fresh = query.cached_before(tape, edge) == 0
+            forks = fresh & (parent != tape.null) & (cache.kids[query.base + parent] == 2)
+            fork, new = jnp.where(forks, parent, fork), jnp.where(forks, edge, new)
+            at, change = query.base + parent, jnp.where(fresh, edge, 0)
+            return only_child.toggle(child, at, change), fork, new
 
-        other = state.child
-        children, fork = over_path(tape, query, child, (other, jnp.int32(tape.null)))
-        branch = jnp.where(fork != tape.null, other[query.base + fork], tape.null)
-        state = state._replace(child=children)
-        branch, fork, state = lax.optimization_barrier((branch, fork, state))
-        return once(
-            fork != tape.null, lambda s: self._reweigh(s, tape, cache, query, branch), state
-        )
+        none = jnp.int32(tape.null)
+        child, fork, new = over_path(tape, query, grow, (state.child, none, none))
+        state = state._replace(child=child)
+
+        def shorten(s: KeyState) -> KeyState:
+            other = s.child[query.base + fork] ^ new
+            return self._reweigh(s, tape, cache, query, other)
+
+        return once(fork != tape.null, shorten, state)
 
 
 def _update(array: Array, at: Scalar, change: Callable[[Scalar], Scalar]) -> Array:
@@ -407,16 +398,11 @@ def _update(array: Array, at: Scalar, change: Callable[[Scalar], Scalar]) -> Arr
     return write(array, at, change(old))
 
 
-def _chain_above(
-    tape: Tape, cache: Cache, query: Query, edge: Scalar, bereft: Scalar | None
-) -> Scalar:
+def _chain_above(tape: Tape, cache: Cache, query: Query, edge: Scalar) -> Scalar:
     """Units above an edge up to the first one with another cached child."""
 
     def single(e: Scalar) -> Array:
-        kids = cache.kids[query.base + e]
-        if bereft is not None:
-            kids = kids - (e == bereft)
-        return (e != tape.null) & (kids == 1)
+        return (e != tape.null) & (cache.kids[query.base + e] == 1)
 
     def up(carry: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
         e, units = carry

@@ -140,22 +140,20 @@ class Marking(EvictionPolicy):
             ),
             jnp.int32(tape.null),
         )
-        leaves = once(
-            leaf != tape.null, lambda s: _leave(s, query.base + leaf), state.leaves
-        )
-        return state._replace(
+        leaves = once(leaf != tape.null, lambda s: _leave(s, query.base + leaf), state.leaves)
+        state = state._replace(
             zones=own, leaves=leaves, marked=add(state.marked, query.worker, units)
+        )
+        return once(
+            (query.need > 0) & (own.leaves[query.worker] == 0),
+            lambda s: self._begin_phase(s, tape, cache, query),
+            state,
         )
 
     def evict(
         self, state: MarkingState, tape: Tape, cache: Cache, query: Query, need: Scalar
     ) -> tuple[MarkingState, Scalar, Scalar]:
         w, base = query.worker, query.base
-        state = once(
-            state.zones.leaves[w] == 0,
-            lambda s: self._begin_phase(s, tape, cache, query),
-            state,
-        )
         # room is made for the units in the order of the path; the first ones may need none
         missing = base + tape.edge[query.stop - 1 - (query.length - need)]
         phase = state.phase[w]
@@ -168,28 +166,35 @@ class Marking(EvictionPolicy):
         farthest = tape.edge[jnp.where(position == NEVER, 0, position)]
         stream, drawn = self._draw(state, query)
         edge = jnp.where(trust, farthest, drawn)
-        parent = tape.parent[edge]
-        edge, parent, stream, state = lax.optimization_barrier((edge, parent, stream, state))
+        edge, stream, state = lax.optimization_barrier((edge, stream, state))
+        state = state._replace(
+            evicted_in=write(state.evicted_in, base + edge, phase),
+            chain=write(state.chain, base + edge, chain),
+            count=write(state.count, chain, made),
+            stream=stream,
+        )
+        return state, edge, jnp.ones((), jnp.int32)
+
+    def emptied(
+        self,
+        state: MarkingState,
+        tape: Tape,
+        cache: Cache,
+        query: Query,
+        edge: Scalar,
+        need: Scalar,
+    ) -> MarkingState:
+        w, base = query.worker, query.base
         own = zones.remove(state.zones, tape, cache, query, edge)
-        exposed = (cache.kids[base + parent] == 1) & (own.place[base + parent] < own.leaves[w])
+        parent = tape.parent[edge]
+        exposed = (cache.kids[base + parent] == 0) & (own.place[base + parent] < own.leaves[w])
         exposed, own = lax.optimization_barrier((exposed, own))
         leaves = _leave(state.leaves, base + edge)
-        leaves = once(
-            exposed, lambda s: self._enter(s, tape, cache, query, parent), leaves
-        )
-        return (
-            MarkingState(
-                zones=own,
-                leaves=leaves,
-                marked=state.marked,
-                phase=state.phase,
-                evicted_in=write(state.evicted_in, base + edge, phase),
-                chain=write(state.chain, base + edge, chain),
-                count=write(state.count, chain, made),
-                stream=stream,
-            ),
-            edge,
-            jnp.ones((), jnp.int32),
+        leaves = once(exposed, lambda s: self._enter(s, tape, cache, query, parent), leaves)
+        return once(
+            (own.leaves[w] == 0) & (need > 0),
+            lambda s: self._begin_phase(s, tape, cache, query),
+            state._replace(zones=own, leaves=leaves),
         )
 
     def load(self, state: MarkingState, tape: Tape, cache: Cache, query: Query) -> MarkingState:
@@ -222,17 +227,14 @@ class Marking(EvictionPolicy):
         self, leaves: Smallest, tape: Tape, cache: Cache, query: Query, edge: Scalar
     ) -> Smallest:
         last = cache.last[query.base + edge]
-        return smallest.put(
-            leaves, query.base + edge, -tape.prepared.position["rank"][last], last
-        )
+        return smallest.put(leaves, query.base + edge, -tape.prepared.position["rank"][last], last)
 
     def _draw(self, state: MarkingState, query: Query) -> tuple[RandomWords, Scalar]:
         n = state.zones.leaves[query.worker]
-        zero = jnp.zeros((), jnp.int32)
         stream, index, _ = lax.while_loop(
             lambda carry: carry[2] == 0,
             lambda carry: random_words.below(carry[0], n),
-            (state.stream, zero, zero),
+            random_words.below(state.stream, n),
         )
         return stream, state.zones.slots[query.base + index]
 

@@ -55,9 +55,8 @@ class NodeLRU(EvictionPolicy):
 
     def touch(self, state: NodeState, tape: Tape, cache: Cache, query: Query) -> NodeState:
         base = query.base
-        stamp = over_path(
-            tape, query, lambda _, e, s: write(s, base + e, 2 * query.t), state.stamp
-        )
+        stamp = over_path(tape, query, lambda _, e, s: write(s, base + e, 2 * query.t), state.stamp)
+        state = state._replace(stamp=stamp)
         match = over_path(
             tape,
             query,
@@ -74,9 +73,7 @@ class NodeLRU(EvictionPolicy):
             lambda s: smallest.put(s, base + match, jnp.int32(NEVER), jnp.int32(NEVER)),
             state.leaves,
         )
-        state = state._replace(
-            leaves=leaves, stamp=stamp, ends=write(state.ends, base + match, jnp.bool_(True))
-        )
+        state = state._replace(leaves=leaves, ends=write(state.ends, base + match, jnp.bool_(True)))
         return once(splits, lambda s: self._stamp_below(s, tape, cache, query, match), state)
 
     def _stamp_below(
@@ -94,13 +91,13 @@ class NodeLRU(EvictionPolicy):
             go,
             (match, state.stamp),
         )
-        bottom, stamp, state = lax.optimization_barrier((bottom, stamp, state))
+        bottom, state = lax.optimization_barrier((bottom, state._replace(stamp=stamp)))
         leaves = once(
             cache.kids[base + bottom] == 0,
             lambda s: smallest.put(s, base + bottom, 2 * query.t - 1, cache.last[base + bottom]),
             state.leaves,
         )
-        return state._replace(leaves=leaves, stamp=stamp)
+        return state._replace(leaves=leaves)
 
     def evict(
         self, state: NodeState, tape: Tape, cache: Cache, query: Query, need: Scalar
@@ -111,20 +108,30 @@ class NodeLRU(EvictionPolicy):
         oldest = jnp.where(found, tape.edge[jnp.where(found, position, 0)], tape.null)
         inside = state.following[w] != tape.null
         edge = jnp.where(inside, state.following[w], oldest)
+        return state, edge, cache.cached[base + edge]
+
+    def emptied(
+        self,
+        state: NodeState,
+        tape: Tape,
+        cache: Cache,
+        query: Query,
+        edge: Scalar,
+        need: Scalar,
+    ) -> NodeState:
+        base, w = query.base, query.worker
         parent = tape.parent[edge]
         known = parent != tape.null
         goes_on = known & ~state.ends[base + parent]
         bare = (
             known
             & ~goes_on
-            & (cache.kids[base + parent] == 1)
+            & (cache.kids[base + parent] == 0)
             & (cache.last[base + parent] < query.first)
         )
-        edge, goes_on, bare, state = lax.optimization_barrier((edge, goes_on, bare, state))
+        goes_on, bare, state = lax.optimization_barrier((goes_on, bare, state))
         never = jnp.int32(NEVER)
-        leaves = once(
-            ~inside, lambda s: smallest.put(s, base + edge, never, never), state.leaves
-        )
+        leaves = smallest.put(state.leaves, base + edge, never, never)
         leaves = once(
             bare,
             lambda s: smallest.put(
@@ -132,12 +139,11 @@ class NodeLRU(EvictionPolicy):
             ),
             leaves,
         )
-        state = state._replace(
+        return state._replace(
             leaves=leaves,
             child=only_child.toggle(state.child, base + parent, edge),
             following=write(state.following, w, jnp.where(goes_on, parent, tape.null)),
         )
-        return state, edge, cache.cached[base + edge]
 
     def unfinished(self, state: NodeState, query: Query) -> Bool[Array, ""]:
         return state.following[query.worker] != state.ends.shape[0] // state.following.shape[0] - 1

@@ -11,9 +11,7 @@ def init(slots: int) -> Int[Array, " slots"]:
     return jnp.zeros(slots, jnp.int32)
 
 
-def toggle(
-    child: Int[Array, " slots"], parent: Scalar, edge: Scalar
-) -> Int[Array, " slots"]:
+def toggle(child: Int[Array, " slots"], parent: Scalar, edge: Scalar) -> Int[Array, " slots"]:
     """A child of ``parent`` has come or gone; ``edge`` 0 changes nothing.
 
     Edge 0 lies at the root, so it is never the child of an edge.

@@ -7,7 +7,7 @@ from jaxtyping import Array, Int, Key
 from kvtheory.cache import Cache, EvictionPolicy, Query, Scalar, Tape, once
 from kvtheory.eviction import random_words, zones
 from kvtheory.eviction.random_words import RandomWords
-from kvtheory.eviction.rlt import evict_uniform, new_phase
+from kvtheory.eviction.rlt import draw_leaf, new_phase
 from kvtheory.eviction.zones import Zones
 
 
@@ -40,16 +40,25 @@ class RandomLeaf(EvictionPolicy):
     def touch(
         self, state: RandomLeafState, tape: Tape, cache: Cache, query: Query
     ) -> RandomLeafState:
-        own = once(
-            query.serves, lambda z: new_phase(z, tape, cache, query), state.zones
-        )
+        own = once(query.serves, lambda z: new_phase(z, tape, cache, query), state.zones)
         return state._replace(zones=own)
 
     def evict(
         self, state: RandomLeafState, tape: Tape, cache: Cache, query: Query, need: Scalar
     ) -> tuple[RandomLeafState, Scalar, Scalar]:
-        own, stream, edge, units = evict_uniform(state.zones, state.stream, tape, cache, query)
+        own, stream, edge, units = draw_leaf(state.zones, state.stream, query)
         return RandomLeafState(own, stream), edge, units
+
+    def emptied(
+        self,
+        state: RandomLeafState,
+        tape: Tape,
+        cache: Cache,
+        query: Query,
+        edge: Scalar,
+        need: Scalar,
+    ) -> RandomLeafState:
+        return state._replace(zones=zones.remove(state.zones, tape, cache, query, edge))
 
     def load(
         self, state: RandomLeafState, tape: Tape, cache: Cache, query: Query

@@ -1,4 +1,14 @@
-"""A stream of random words for use inside a scan, drawn in bulk."""
+"""A stream of random words for use inside a scan.
+
+JAX's own generator is made for drawing in bulk: one word at a time it costs as much as ten
+evictions, and a buffer that is refilled costs a loop at every draw. So a JAX key seeds
+xoroshiro64**, whose state is two words; lanes have keys of their own and so streams of their own.
+
+References
+----------
+Blackman and Vigna, "Scrambled linear pseudorandom number generators", ACM TOMS 47 (2021).
+Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019).
+"""
 
 from typing import NamedTuple
 
@@ -6,55 +16,55 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, UInt32
 
-from kvtheory.cache import Scalar, once, read
+from kvtheory.cache import Scalar, once
 
-WORDS = 1024
+Word = UInt32[Array, ""]
 
 
 class RandomWords(NamedTuple):
-    """1,024 words of a stream, and the place of the next one."""
+    """State of xoroshiro64**, never both zero."""
 
-    key: Key[Array, ""]
-    words: UInt32[Array, " words"]
-    place: Scalar
-    block: Scalar
+    a: Word
+    b: Word
 
 
 def init(key: Key[Array, ""]) -> RandomWords:
     """The start of the stream of ``key``."""
-    zero = jnp.zeros((), jnp.int32)
-    return RandomWords(key, _block(key, zero), zero, zero)
+    a, b = jax.random.bits(key, (2,), jnp.uint32)
+    return RandomWords(a, jnp.where((a | b) == 0, jnp.uint32(1), b))
 
 
-def _block(key: Key[Array, ""], block: Scalar) -> UInt32[Array, " words"]:
-    return jax.random.bits(jax.random.fold_in(key, block), (WORDS,), jnp.uint32)
+def word(stream: RandomWords) -> tuple[RandomWords, Word]:
+    """Next stream, and 32 random bits."""
+    a, b = stream
+    out = _rotate(a * jnp.uint32(0x9E3779BB), 5) * jnp.uint32(5)
+    b = b ^ a
+    return RandomWords(_rotate(a, 26) ^ b ^ (b << 9), _rotate(b, 13)), out
 
 
-def below(
-    stream: RandomWords, n: Int[Array, ""]
-) -> tuple[RandomWords, Scalar, Int[Array, ""]]:
-    """Next stream, a number uniform in 0 … n − 1, and whether it counts (0 or 1).
+def _rotate(x: Word, by: int) -> Word:
+    return (x << by) | (x >> (32 - by))
 
-    Lemire's method: the number is the high half of word·n, and a word that would make some
-    numbers likelier than others (probability below n/2³²) does not count. Then draw again.
+
+def below(stream: RandomWords, n: Int[Array, ""]) -> tuple[RandomWords, Scalar, Scalar]:
+    """Next stream, a number uniform in 0 … n − 1, and whether the draw counts (1 or 0).
+
+    Lemire's method: the number is the high half of word·n. Some numbers would be likelier than
+    others, so a draw whose low half is below 2³² mod n does not count and has to be made again
+    (probability below n/2³²). That remainder is computed only where the low half is below n.
     """
-    word, words = read(stream.words, stream.place)
-    number, low = _product(word, n.astype(jnp.uint32))
-    fair = low >= (-n).astype(jnp.uint32) % jnp.maximum(n, 1).astype(jnp.uint32)
-    place = stream.place + 1
-    place, block, words = once(
-        place == stream.words.shape[0],
-        lambda s: (jnp.zeros((), jnp.int32), s[1] + 1, _block(stream.key, s[1] + 1)),
-        (place, stream.block, words),
+    stream, random = word(stream)
+    size = n.astype(jnp.uint32)
+    number, low = _product(random, size)
+    counts = once(
+        low < size,
+        lambda _: (low >= (jnp.uint32(0) - size) % jnp.maximum(size, 1)).astype(jnp.int32),
+        jnp.ones((), jnp.int32),
     )
-    return (
-        RandomWords(stream.key, words, place, block),
-        number.astype(jnp.int32),
-        fair.astype(jnp.int32),
-    )
+    return stream, number.astype(jnp.int32), counts
 
 
-def _product(a: UInt32[Array, ""], b: UInt32[Array, ""]) -> tuple[Array, Array]:
+def _product(a: Word, b: Word) -> tuple[Word, Word]:
     # high and low 32 bits of a·b, in 32-bit arithmetic
     half = jnp.uint32(0xFFFF)
     a1, a0, b1, b0 = a >> 16, a & half, b >> 16, b & half

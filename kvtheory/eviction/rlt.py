@@ -76,11 +76,11 @@ class RLT(EvictionPolicy):
         before = state.marked[query.worker]
         own, units = zones.mark_path(state.zones, tape, cache, query)
         marked = before + units
-        serves = query.serves
         if self.phase == "token":
-            new = jnp.zeros((), bool)
+            # |T| = B exactly when every cached unit is marked: a phase ends for want of leaves
+            new = (query.need > 0) & (own.leaves[query.worker] == 0)
         elif self.phase == "query":
-            new = serves & (marked + query.misses > query.capacity)
+            new = query.serves & (marked + query.misses > query.capacity)
         else:
             short = query.used - marked < query.need
             new = (query.need > 0) & ((query.need + before >= query.capacity) | short)
@@ -91,20 +91,30 @@ class RLT(EvictionPolicy):
     def evict(
         self, state: RLTState, tape: Tape, cache: Cache, query: Query, need: Scalar
     ) -> tuple[RLTState, Scalar, Scalar]:
-        own, marked = state.zones, state.marked
-        if self.phase == "token":
-            # |T| = B exactly when every cached unit is marked, so a phase ends for want of leaves
-            full = own.leaves[query.worker] == 0
-            own, marked = once(
-                full,
-                lambda s: (
-                    new_phase(s[0], tape, cache, query),
-                    write(s[1], query.worker, query.hits),
-                ),
-                (own, marked),
-            )
-        own, stream, edge, units = evict_uniform(own, state.stream, tape, cache, query)
-        return RLTState(own, marked, stream), edge, units
+        own, stream, edge, units = draw_leaf(state.zones, state.stream, query)
+        return RLTState(own, state.marked, stream), edge, units
+
+    def emptied(
+        self,
+        state: RLTState,
+        tape: Tape,
+        cache: Cache,
+        query: Query,
+        edge: Scalar,
+        need: Scalar,
+    ) -> RLTState:
+        own = zones.remove(state.zones, tape, cache, query, edge)
+        if self.phase != "token":
+            return state._replace(zones=own)
+        own, marked = once(
+            (own.leaves[query.worker] == 0) & (need > 0),
+            lambda s: (
+                new_phase(s[0], tape, cache, query),
+                write(s[1], query.worker, query.hits),
+            ),
+            (own, state.marked),
+        )
+        return RLTState(own, marked, state.stream)
 
     def load(self, state: RLTState, tape: Tape, cache: Cache, query: Query) -> RLTState:
         served = jnp.where(query.serves, query.misses, 0)
@@ -114,16 +124,13 @@ class RLT(EvictionPolicy):
         )
 
 
-def evict_uniform(
-    own: Zones, stream: RandomWords, tape: Tape, cache: Cache, query: Query
+def draw_leaf(
+    own: Zones, stream: RandomWords, query: Query
 ) -> tuple[Zones, RandomWords, Scalar, Scalar]:
-    """A uniform unmarked leaf unit goes: zones, stream, its edge, and 1 (0 if to draw again)."""
-    stream, index, fair = random_words.below(stream, own.leaves[query.worker])
+    """A uniform unmarked leaf unit: zones, stream, its edge, and 1, or 0 if to draw again."""
+    stream, index, counts = random_words.below(stream, own.leaves[query.worker])
     edge, slots = read(own.slots, query.base + index)
-    own = own._replace(slots=slots)
-    emptied = (cache.cached[query.base + edge] == 1) & (fair == 1)
-    own = once(emptied, lambda z: zones.remove(z, tape, cache, query, edge), own)
-    return own, stream, edge, fair
+    return own._replace(slots=slots), stream, edge, counts
 
 
 def new_phase(own: Zones, tape: Tape, cache: Cache, query: Query) -> Zones:

@@ -29,9 +29,7 @@ def init(slots: int, workers: int) -> Smallest:
     return Smallest(none, none, block, block)
 
 
-def put(
-    of: Smallest, at: Scalar, key: Int[Array, ""], tie: Int[Array, ""]
-) -> Smallest:
+def put(of: Smallest, at: Scalar, key: Int[Array, ""], tie: Int[Array, ""]) -> Smallest:
     """Set the entry of slot ``at`` (of all workers); NEVER as key and tie removes it.
 
     Cost: O(√slots), vectorised.
@@ -61,9 +59,7 @@ def least(of: Smallest, workers: int, worker: Scalar) -> tuple[Int[Array, ""], I
     )
 
 
-def _least(
-    key: Int[Array, " n"], tie: Int[Array, " n"]
-) -> tuple[Int[Array, ""], Int[Array, ""]]:
+def _least(key: Int[Array, " n"], tie: Int[Array, " n"]) -> tuple[Int[Array, ""], Int[Array, ""]]:
     # halving keeps the comparison in vector registers, where a reduction of pairs would not be
     while key.shape[0] > 16:
         half = key.shape[0] // 2

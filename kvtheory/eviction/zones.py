@@ -66,9 +66,7 @@ def mark(zones: Zones, query: Query, edge: Scalar) -> tuple[Zones, Bool[Array, "
     return once(was, go, zones), was
 
 
-def mark_path(
-    zones: Zones, tape: Tape, cache: Cache, query: Query
-) -> tuple[Zones, Int[Array, ""]]:
+def mark_path(zones: Zones, tape: Tape, cache: Cache, query: Query) -> tuple[Zones, Int[Array, ""]]:
     """Mark the cached edges of the path; and the number of units newly marked."""
 
     def one(_: Scalar, edge: Scalar, carry: tuple[Zones, Scalar]) -> tuple[Zones, Scalar]:
@@ -80,7 +78,7 @@ def mark_path(
 
 
 def unmark_all(zones: Zones, cache: Cache, query: Query) -> Zones:
-    """A new phase: every cached edge becomes unmarked."""
+    """Every cached edge becomes unmarked."""
     w = query.worker
     first, total = zones.unmarked[w], zones.total[w]
 
@@ -104,10 +102,7 @@ def unmark_all(zones: Zones, cache: Cache, query: Query) -> Zones:
 
 
 def remove(zones: Zones, tape: Tape, cache: Cache, query: Query, edge: Scalar) -> Zones:
-    """Take out an unmarked leaf edge whose last unit goes; its parent may become a leaf.
-
-    ``cache`` still shows the edge as cached.
-    """
+    """Take out an unmarked leaf edge that has lost its last unit; its parent may be a leaf now."""
     w, base = query.worker, query.base
     leaves, unmarked, total = zones.leaves[w] - 1, zones.unmarked[w] - 1, zones.total[w] - 1
     leaves, unmarked, total, zones = lax.optimization_barrier((leaves, unmarked, total, zones))
@@ -120,7 +115,7 @@ def remove(zones: Zones, tape: Tape, cache: Cache, query: Query, edge: Scalar) -
     slots = write(slots, base + total, jnp.int32(tape.null))
     parent = tape.parent[edge]
     at, place = read(place, base + parent)
-    frees = (cache.kids[base + parent] == 1) & (at < unmarked) & (at >= leaves)
+    frees = (cache.kids[base + parent] == 0) & (at < unmarked) & (at >= leaves)
     slots, place, leaves = once(
         frees,
         lambda s: (*_swap(s[0], s[1], base, at, s[2]), s[2] + 1),
@@ -148,7 +143,5 @@ def load_path(zones: Zones, tape: Tape, query: Query) -> Zones:
 
         return once(query.cached_before(tape, edge) == 0, append, carry)
 
-    slots, place, total = over_path(
-        tape, query, one, (zones.slots, zones.place, zones.total[w])
-    )
+    slots, place, total = over_path(tape, query, one, (zones.slots, zones.place, zones.total[w]))
     return zones._replace(slots=slots, place=place, total=write(zones.total, w, total))

@@ -5,6 +5,7 @@ import numpy as np
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
 from kvtheory.offline.events import CHANGE, Events, events_of
+from kvtheory.offline.evictions import evictions
 from kvtheory.offline.schedule import Schedule, ScheduleError
 from kvtheory.oversize import Oversize, path_units
 
@@ -76,9 +77,11 @@ def verify(
     *,
     oversize: Oversize = "error",
 ) -> np.ndarray:
-    """Replay the schedule and insist on the number of misses that is claimed of it.
+    """Replay the schedule, twice, and insist on the number of misses that is claimed of it.
 
-    Parameters are those of `replay`; units below a cut (`Instance.beyond`) are always missed.
+    Once in numpy (`replay`), and with one worker once more in the driver that runs the policies,
+    which must hit the same units query by query. Parameters are those of `replay`; units below a
+    cut (`Instance.beyond`) are always missed.
 
     Returns
     -------
@@ -88,13 +91,39 @@ def verify(
     Raises
     ------
     ScheduleError
-        If a step is impossible, or if the misses differ from ``claimed_misses``.
+        If a step is impossible, if the two replays differ, or if the misses differ from
+        ``claimed_misses``.
     """
     hits = replay(schedule, instance, capacity, oversize=oversize)
     misses = instance.units_requested - int(hits.sum())
     if misses != claimed_misses:
         raise ScheduleError(f"the schedule has {misses} misses, but {claimed_misses} are claimed")
+    sizes = np.atleast_1d(capacity)
+    if len(sizes) == 1:
+        driven = _driven(schedule, instance, int(sizes[0]), oversize)
+        wrong = np.flatnonzero(driven != hits)
+        if len(wrong):
+            t = int(wrong[0])
+            raise ScheduleError(
+                f"step {t}: the driver hits {int(driven[t])} units, the schedule {int(hits[t])}"
+            )
     return hits
+
+
+def _driven(
+    schedule: Schedule, instance: Instance, capacity: int, oversize: Oversize
+) -> np.ndarray:
+    from kvtheory.eviction.replay import Replay
+    from kvtheory.result import PolicyError
+    from kvtheory.simulate import simulate
+
+    start, edge, units = evictions(schedule, instance, capacity)
+    policy = Replay.of(start, edge, units, bypass=schedule.admission == "bypass")
+    try:
+        result = simulate(instance, capacity, policy, oversize=oversize)
+    except PolicyError as error:
+        raise ScheduleError(f"the driver refuses the schedule: {error}") from error
+    return result.hits[0].astype(np.int64)
 
 
 def _check_ids(schedule: Schedule, instance: Instance, workers: int) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import get_args
 
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 from kvtheory.cache import EvictionPolicy
 from kvtheory.cluster import capacity_units
 from kvtheory.errors import InputError, bad
+from kvtheory.eviction import parameters_of
 from kvtheory.eviction import policy as parse_policy
 from kvtheory.instance import Instance
 from kvtheory.offline.optimum import Method, Optimum, optimum
@@ -384,12 +385,9 @@ def label(policy: EvictionPolicy) -> str:
     >>> label(parse_policy("rlt:phase=token")), label(parse_policy("rlt:phase=query"))
     ('rlt', 'rlt:phase=query')
     """
-    told = []
-    for field in fields(policy):
-        value = getattr(policy, field.name)
-        scalar = isinstance(value, str | bool | int | float)
-        if scalar and (field.default is MISSING or value != field.default):
-            told.append(f"{field.name}={value}")
+    defaults = parameters_of(type(policy))
+    given = {key: getattr(policy, key) for key in defaults}
+    told = [f"{key}={value}" for key, value in given.items() if value != defaults[key]]
     return f"{policy.name}:{','.join(told)}" if told else policy.name
 
 
