@@ -6,7 +6,8 @@ of two, so that an instance of similar size does not compile anew.
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import equinox as eqx
@@ -25,8 +26,8 @@ NEVER = np.int32(2**31 - 1)
 class Prepared(NamedTuple):
     """What a policy made on the host: arrays per log position and per edge, padded with zeros."""
 
-    position: dict[str, Any] = {}
-    edge: dict[str, Any] = {}
+    position: Mapping[str, Any] = MappingProxyType({})
+    edge: Mapping[str, Any] = MappingProxyType({})
 
 
 class Tape(NamedTuple):

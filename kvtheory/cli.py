@@ -10,7 +10,9 @@ import importlib
 import io
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +27,7 @@ COMMANDS = {
     "generators": ("generators", "every generator of instances with its parameters"),
     "bench": ("bench", "measure the speed on this machine"),
 }
-OK, FAILED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+OK, FAILED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
 _NO_SUCH = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 HELP = """\
@@ -58,13 +60,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without ∞ gets ? and no traceback
             stream.reconfigure(errors="replace")
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)  # as Ctrl-C: what is finished is shown
     try:
         code = _run(arguments)
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         _say("interrupted")
-        return INTERRUPTED
+        return TERMINATED if stop.args else INTERRUPTED
     except BrokenPipeError:
         # the reader has left; keep Python from complaining when it flushes at exit
         with contextlib.suppress(OSError, ValueError):
@@ -88,6 +92,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             "run it again with --debug to see where it comes from"
         )
         return FAILED
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise KeyboardInterrupt(number)
 
 
 def _run(arguments: list[str]) -> int:

@@ -11,13 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from kvtheory.errors import InputError, bad
-from kvtheory.tree import (
-    PrefixTree,
-    flatten,
-    frozen,
-    tree_from_chained_ids,
-    tree_from_local_ids,
-)
+from kvtheory.tree import PrefixTree, frozen
+from kvtheory.tree_building import flatten, tree_from_chained_ids, tree_from_local_ids
 
 Ids = Literal["global", "local"]
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -242,6 +243,18 @@ def test_an_interrupt_keeps_what_is_finished(capsys, monkeypatch, tmp_path):
     assert err == "kvtheory: interrupted\n"
     assert len(path.read_text().splitlines()) == 2
     assert os.listdir(tmp_path) == ["rows.csv"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_quietly(tmp_path, number, code):
+    script = (
+        "import os, sys; from kvtheory import cli, instances\n"
+        f"instances.source = lambda *a, **k: os.kill(os.getpid(), {int(number)})\n"
+        "sys.exit(cli.main(['trace', 'info', 'zipf']))"
+    )
+    told = subprocess.run(python("-c", script), capture_output=True, text=True)
+    assert told.returncode == code
+    assert told.stderr == "kvtheory: interrupted\n"
 
 
 # -- other commands ----------------------------------------------------------------------

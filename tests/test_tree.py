@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 
 from kvtheory.errors import InputError
 from kvtheory.instance import Instance
-from kvtheory.tree import (
-    PrefixTree,
-    flatten,
-    frozen,
-    tree_from_chained_ids,
-    tree_from_local_ids,
-)
+from kvtheory.tree import PrefixTree, frozen
+from kvtheory.tree_building import flatten, tree_from_chained_ids, tree_from_local_ids
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), max_size=6), max_size=12)
 
@@ -116,7 +111,7 @@ def test_many_comparisons_are_cut_into_chunks(monkeypatch):
     rows = [[rng.randrange(3) for _ in range(rng.randrange(9))] for _ in range(200)]
     whole = as_lists(*tree_from_local_ids(*flatten(rows)))
     named = as_lists(*tree_from_chained_ids(*flatten(chained(rows, {}))))
-    monkeypatch.setattr("kvtheory.tree._CHUNK", 10)
+    monkeypatch.setattr("kvtheory.tree_building._CHUNK", 10)
     assert as_lists(*tree_from_local_ids(*flatten(rows))) == whole == slow_tree(rows)
     assert as_lists(*tree_from_chained_ids(*flatten(chained(rows, {})))) == named
 

@@ -57,6 +57,8 @@ def lru_seconds(path: Path, capacity: int, repeats: int) -> list[float]:
 
     # a power of two near the capacity, one above and one below
     middle = max(10, capacity.bit_length())
-    first = {p: min(timed(lambda p=p: work(p), 1)) for p in (middle - 1, middle, middle + 2)}
+    first = {
+        p: min(timed(lambda p=p: work(p), 1, warm=False)) for p in (middle - 1, middle, middle + 2)
+    }
     best = min(first, key=first.__getitem__)
     return timed(lambda: work(best), repeats, warm=False)

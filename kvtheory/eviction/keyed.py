@@ -26,7 +26,8 @@ from kvtheory.cache import (
     read,
     write,
 )
-from kvtheory.eviction import only_child, smallest
+from kvtheory.eviction import only_child, segments, smallest
+from kvtheory.eviction.segments import Segments
 from kvtheory.eviction.smallest import Smallest
 from kvtheory.instance import Instance
 
@@ -67,18 +68,6 @@ class LeafUnit(NamedTuple):
     def count(self) -> Scalar:
         """Queries that contained the unit since it was loaded, the loading one included."""
         return self.record - self.record_loaded + 1
-
-
-class Segments(NamedTuple):
-    """Runs of units of an edge that were loaded together: a stack per edge, the tail on top.
-
-    Units of an edge that went and came back have another history than those that stayed.
-    """
-
-    top: Int[Array, " workers*(edges+1)"]
-    begin: Int[Array, " workers*segments"]
-    loaded: Int[Array, " workers*segments"]
-    record: Int[Array, " workers*segments"]
 
 
 class KeyState(NamedTuple):
@@ -122,7 +111,7 @@ class KeyPolicy(EvictionPolicy):
 
     def prepare(self, instance: Instance) -> Prepared:
         ahead = self.look_ahead(instance)
-        return Prepared(ahead, {"stack": _stack_starts(instance)} if self.remembers_load else {})
+        return Prepared(ahead, segments.starts(instance) if self.remembers_load else {})
 
     def look_ahead(self, instance: Instance) -> dict[str, np.ndarray]:
         """Arrays per log position that `key` finds in ``tape.prepared.position``."""
@@ -131,16 +120,10 @@ class KeyPolicy(EvictionPolicy):
     def init(
         self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key
     ) -> KeyState:
-        def slots(value: int, size: int = tape.edges) -> Array:
-            return jnp.full(workers * size, value, jnp.int32)
-
-        stack = tape.edge.shape[0]
         return KeyState(
             leaves=smallest.init(tape.edges, workers),
-            record=slots(0),
-            segments=Segments(slots(0), slots(0, stack), slots(0, stack), slots(0, stack))
-            if self.remembers_load
-            else None,
+            record=jnp.zeros(workers * tape.edges, jnp.int32),
+            segments=segments.init(tape, workers) if self.remembers_load else None,
             child=only_child.init(workers * tape.edges) if self.sees_branch else None,
             following=jnp.full(workers, tape.null, jnp.int32) if self.whole_branch else None,
         )
@@ -186,12 +169,8 @@ class KeyPolicy(EvictionPolicy):
         unit = self._unit(state, tape, cache, query, edge, have, last)
         units = jnp.minimum(need, self.run(unit))
         if self.remembers_load:
-            top, begin = self._top(state, tape, query, edge)
-            units = jnp.minimum(units, have - begin)
-            popped = (have - units == begin) & (units > 0)
-            state, popped, units, top = lax.optimization_barrier((state, popped, units, top))
-            segments = state.segments._replace(top=write(state.segments.top, at, top - popped))
-            state = state._replace(segments=segments)
+            stack, units = segments.take(state.segments, tape, query, edge, have, units)
+            state = state._replace(segments=stack)
         units = jnp.where(found, units, 0)
         left = have - units
         left, units, state = lax.optimization_barrier((left, units, state))
@@ -237,16 +216,8 @@ class KeyPolicy(EvictionPolicy):
 
     def load(self, state: KeyState, tape: Tape, cache: Cache, query: Query) -> KeyState:
         if self.remembers_load:
-
-            def remember(_: Scalar, edge: Scalar, segments: Segments) -> Segments:
-                have = query.cached_before(tape, edge)
-                return once(
-                    have < tape.length[edge],
-                    lambda s: self._push(s, state.record, tape, query, edge, have),
-                    segments,
-                )
-
-            state = state._replace(segments=over_path(tape, query, remember, state.segments))
+            stack = segments.load_path(state.segments, tape, query, state.record)
+            state = state._replace(segments=stack)
         if self.sees_branch:
             state = self._fork(state, tape, cache, query)
         end = jnp.where(query.serves, tape.edge[query.first], tape.null)
@@ -271,34 +242,6 @@ class KeyPolicy(EvictionPolicy):
             key = lax.bitcast_convert_type(key.astype(jnp.float32), jnp.int32)
         return key.astype(jnp.int32)
 
-    def _top(
-        self, state: KeyState, tape: Tape, query: Query, edge: Scalar
-    ) -> tuple[Scalar, Scalar]:
-        top = state.segments.top[query.base + edge]
-        return top, state.segments.begin[self._slot(tape, query, edge, top)]
-
-    def _slot(self, tape: Tape, query: Query, edge: Scalar, top: Scalar) -> Scalar:
-        first = query.worker * tape.edge.shape[0] + tape.prepared.edge["stack"][edge]
-        return first + jnp.maximum(top - 1, 0)
-
-    def _push(
-        self,
-        segments: Segments,
-        record: Array,
-        tape: Tape,
-        query: Query,
-        edge: Scalar,
-        have: Scalar,
-    ) -> Segments:
-        top, tops = read(segments.top, query.base + edge)
-        at = self._slot(tape, query, edge, top + 1)
-        return Segments(
-            write(tops, query.base + edge, top + 1),
-            write(segments.begin, at, have),
-            write(segments.loaded, at, query.t),
-            write(segments.record, at, record[query.base + edge]),
-        )
-
     def _unit(
         self,
         state: KeyState,
@@ -312,9 +255,7 @@ class KeyPolicy(EvictionPolicy):
         zero = jnp.zeros((), jnp.int32)
         loaded = record_loaded = branch = zero
         if self.remembers_load:
-            top = state.segments.top[query.base + edge]
-            slot = self._slot(tape, query, edge, top)
-            loaded, record_loaded = state.segments.loaded[slot], state.segments.record[slot]
+            loaded, record_loaded = segments.top(state.segments, tape, query, edge)
         if self.sees_branch:
             branch = cached + _chain_above(tape, cache, query, edge)
         return LeafUnit(
@@ -411,9 +352,3 @@ def _chain_above(tape: Tape, cache: Cache, query: Query, edge: Scalar) -> Scalar
     return lax.while_loop(
         lambda carry: single(carry[0]), up, (tape.parent[edge], jnp.zeros((), jnp.int32))
     )[1]
-
-
-def _stack_starts(instance: Instance) -> np.ndarray:
-    # an edge has at most one segment per unit, and at most one per use
-    uses = np.bincount(instance.log.edge, minlength=instance.tree.edges)
-    return np.cumsum(np.append(0, np.minimum(uses, instance.tree.length)))[:-1]

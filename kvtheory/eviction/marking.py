@@ -33,10 +33,10 @@ from kvtheory.instance import Instance
 from kvtheory.next_use import next_use, query_of
 
 # The least B with H_B >= 1, 2, 3, …: how many evictions of a chain trust the predictions.
-HARMONIC_STEPS = np.array(
-    [1, 4, 11, 31, 83, 227, 616, 1674, 4550, 12367, 33617, 91380, 248397, 675214, 1835421]
-    + [4989191, 13562027, 36865412, 100210581, 272400600, 740461601, 2012783315],
-    np.int32,
+# (The On-Line Encyclopedia of Integer Sequences, A002387.)
+HARMONIC_STEPS = (
+    *(1, 4, 11, 31, 83, 227, 616, 1674, 4550, 12367, 33617, 91380, 248397, 675214, 1835421),
+    *(4989191, 13562027, 36865412, 100210581, 272400600, 740461601, 2012783315),
 )
 
 

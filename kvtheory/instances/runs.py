@@ -7,7 +7,8 @@ import numpy as np
 
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
-from kvtheory.tree import PrefixTree, tree_from_chained_ids
+from kvtheory.tree import PrefixTree
+from kvtheory.tree_building import tree_from_chained_ids
 
 
 def from_runs(
