@@ -1,0 +1,32 @@
+"""KV-cache eviction on prefix trees: policies, the offline optimum, competitive ratios.
+
+The names below are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+
+_HOME = {
+    "Cluster": "kvtheory.cluster",
+    "InputError": "kvtheory.errors",
+    "Instance": "kvtheory.instance",
+    "PrefixTree": "kvtheory.tree",
+    "Result": "kvtheory.result",
+}
+
+__all__ = ["Cluster", "InputError", "Instance", "PrefixTree", "Result"]
+
+try:
+    __version__ = version("kvtheory")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'kvtheory' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,12 +1,11 @@
 """Workers: their capacities, costs and speeds; and capacities written as text."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from kvtheory.errors import bad
+from kvtheory.errors import InputError, bad
 from kvtheory.instance import Instance
 from kvtheory.tree import frozen
 
@@ -89,8 +88,8 @@ def capacity_units(capacity: int | str, instance: Instance) -> int:
             share = Fraction(text[:-1].strip())
             if share <= 0:
                 raise bad("capacity", capacity, rule)
-            return max(1, -(-(share * instance.tree.units) // 100))
-        if text.endswith("tok"):
+            units = max(1, -(-(share * instance.tree.units) // 100))
+        elif text.endswith("tok"):
             tokens = int(text[:-3])
             if 0 < tokens < instance.block_size:
                 raise bad(
@@ -99,17 +98,12 @@ def capacity_units(capacity: int | str, instance: Instance) -> int:
             units = tokens // instance.block_size
         else:
             units = int(text)
-    except (ValueError, ZeroDivisionError) as error:
-        if "capacity" in str(error):
-            raise
+    except InputError:
+        raise
+    except (ValueError, ZeroDivisionError):
         raise bad("capacity", capacity, rule) from None
     if units < 1 or isinstance(capacity, bool):
         raise bad("capacity", capacity, rule)
     if units >= 2**31:
         raise bad("capacity", capacity, "must fit 31 bits")
     return units
-
-
-def capacities(values: Sequence[int | str], instance: Instance) -> list[int]:
-    """`capacity_units` of each value."""
-    return [capacity_units(value, instance) for value in values]

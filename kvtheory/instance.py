@@ -215,8 +215,7 @@ class Instance:
         length = np.minimum(tree.depth[keep], depth) - top[keep]
         labels = None
         if tree.labels is not None:
-            inner = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-            labels = tree.labels[np.repeat(tree.offset[keep], length) + inner]
+            labels = tree.labels[_ranges(tree.offset[keep], length)]
         query = self.query.astype(np.int64)
         while (deep := (query >= 0) & (rank[query] < 0)).any():
             query[deep] = tree.parent[query[deep]]
@@ -228,28 +227,22 @@ class Instance:
         # Cutting makes queries end at the same place: runs that every query now contains whole
         # or not at all become one edge again, which keeps paths short.
         tree = self.tree
-        count = np.bincount(self.query[self.query >= 0], minlength=tree.edges)
-        for e in np.argsort(-tree.level, kind="stable").tolist():
-            if tree.parent[e] >= 0:
-                count[tree.parent[e]] += count[e]
-        above = np.where(tree.parent >= 0, count[tree.parent], -1)
-        if (head := above != count).all():
+        uses = np.bincount(self.log.edge, minlength=tree.edges)
+        head = np.where(tree.parent >= 0, uses[tree.parent], -1) != uses
+        if head.all():
             return self
-        # edges of one run need not be numbered in a row, so follow each to the head of its run
-        run = np.arange(tree.edges)
-        for e in np.flatnonzero(~head).tolist():
-            run[e] = run[tree.parent[e]]
+        run = np.where(head, np.arange(tree.edges), tree.parent)
+        while not head[run].all():
+            run = run[run]
         heads = np.flatnonzero(head)
-        rank = np.full(tree.edges + 1, -1, np.int64)
+        rank = np.zeros(tree.edges, np.int64)
         rank[heads] = np.arange(len(heads))
         new = rank[run]
         length = np.bincount(new, weights=tree.length, minlength=len(heads)).astype(np.int64)
         labels = None
         if tree.labels is not None:
             order = np.lexsort((tree.depth, new))
-            labels = np.concatenate(
-                [tree.labels[tree.offset[e] : tree.offset[e + 1]] for e in order.tolist()]
-            )
+            labels = tree.labels[_ranges(tree.offset[order], tree.length[order])]
         up = tree.parent[heads]
         merged = PrefixTree(np.where(up >= 0, new[up], -1), length, labels)
         return replace(self, tree=merged, query=np.append(new, -1)[self.query])
@@ -286,7 +279,8 @@ class Instance:
         }
         for key, value in arrays.items():
             h.update(key.encode())
-            h.update(b"-" if value is None else value.tobytes())
+            h.update(b"-" if value is None else f"{value.dtype.str}{value.shape}".encode())
+            h.update(b"" if value is None else value.tobytes())
         return h.hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -302,6 +296,12 @@ class Instance:
             f"Instance({self.name!r}, requests={self.requests}, "
             f"units={self.tree.units}, edges={self.tree.edges})"
         )
+
+
+def _ranges(first: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """first[0] … first[0] + size[0] − 1, then the same of first[1], and so on."""
+    inner = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    return np.repeat(first, size) + inner
 
 
 def _check_times(arrival: np.ndarray) -> None:
