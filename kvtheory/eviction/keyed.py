@@ -146,7 +146,7 @@ class KeyPolicy(EvictionPolicy):
         )
         leaves = once(
             leaf != tape.null,
-            lambda s: smallest.put(s, query.base + leaf, jnp.int32(NEVER), jnp.int32(NEVER)),
+            lambda s: smallest.remove(s, query.base + leaf),
             state.leaves,
         )
         state = state._replace(record=record, leaves=leaves)
@@ -191,8 +191,7 @@ class KeyPolicy(EvictionPolicy):
         need: Scalar,
     ) -> KeyState:
         base, parent = query.base, tape.parent[edge]
-        none = jnp.int32(NEVER)
-        state = state._replace(leaves=smallest.put(state.leaves, base + edge, none, none))
+        state = state._replace(leaves=smallest.remove(state.leaves, base + edge))
         if self.sees_branch:
             state = state._replace(child=only_child.toggle(state.child, base + parent, edge))
         kids, used = cache.kids[base + parent], cache.last[base + parent]

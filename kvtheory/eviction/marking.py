@@ -140,7 +140,9 @@ class Marking(EvictionPolicy):
             ),
             jnp.int32(tape.null),
         )
-        leaves = once(leaf != tape.null, lambda s: _leave(s, query.base + leaf), state.leaves)
+        leaves = once(
+            leaf != tape.null, lambda s: smallest.remove(s, query.base + leaf), state.leaves
+        )
         state = state._replace(
             zones=own, leaves=leaves, marked=add(state.marked, query.worker, units)
         )
@@ -189,7 +191,7 @@ class Marking(EvictionPolicy):
         parent = tape.parent[edge]
         exposed = (cache.kids[base + parent] == 0) & (own.place[base + parent] < own.leaves[w])
         exposed, own = lax.optimization_barrier((exposed, own))
-        leaves = _leave(state.leaves, base + edge)
+        leaves = smallest.remove(state.leaves, base + edge)
         leaves = once(exposed, lambda s: self._enter(s, tape, cache, query, parent), leaves)
         return once(
             (own.leaves[w] == 0) & (need > 0),
@@ -237,10 +239,6 @@ class Marking(EvictionPolicy):
             random_words.below(state.stream, n),
         )
         return stream, state.zones.slots[query.base + index]
-
-
-def _leave(leaves: Smallest, at: Scalar) -> Smallest:
-    return smallest.put(leaves, at, jnp.int32(NEVER), jnp.int32(NEVER))
 
 
 def perturbed_next_uses(instance: Instance, noise: float = 0.0, seed: int = 0) -> np.ndarray:

@@ -70,7 +70,7 @@ class NodeLRU(EvictionPolicy):
         leaf = (match != tape.null) & (cache.kids[base + match] == 0)
         leaves = once(
             leaf,
-            lambda s: smallest.put(s, base + match, jnp.int32(NEVER), jnp.int32(NEVER)),
+            lambda s: smallest.remove(s, base + match),
             state.leaves,
         )
         state = state._replace(leaves=leaves, ends=write(state.ends, base + match, jnp.bool_(True)))
@@ -130,8 +130,7 @@ class NodeLRU(EvictionPolicy):
             & (cache.last[base + parent] < query.first)
         )
         goes_on, bare, state = lax.optimization_barrier((goes_on, bare, state))
-        never = jnp.int32(NEVER)
-        leaves = smallest.put(state.leaves, base + edge, never, never)
+        leaves = smallest.remove(state.leaves, base + edge)
         leaves = once(
             bare,
             lambda s: smallest.put(

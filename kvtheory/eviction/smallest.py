@@ -1,4 +1,8 @@
-"""The smallest key among many that change one at a time: minima of blocks of about √n keys."""
+"""The smallest key among many that change one at a time: a wide, flat tournament.
+
+Keys stand in groups of at most 128, the winners of the groups again in groups, and so on up to one
+group for each worker. A change renews one group a level, in vector registers.
+"""
 
 from typing import NamedTuple
 
@@ -8,54 +12,66 @@ from jaxtyping import Array, Int
 
 from kvtheory.cache import NEVER, Scalar, write
 
+GROUP_BITS = 7
+
 
 class Smallest(NamedTuple):
-    """Pairs (key, tie), compared in that order, of all workers; and the least pair of each block.
+    """Pairs (key, tie), compared in that order, at each level from the entries to the top group.
 
     A slot without an entry holds the largest pair. Ties must differ between entries.
     """
 
-    key: Int[Array, " workers*slots"]
-    tie: Int[Array, " workers*slots"]
-    block_key: Int[Array, " workers*blocks"]
-    block_tie: Int[Array, " workers*blocks"]
+    key: tuple[Int[Array, " workers*slots"], ...]
+    tie: tuple[Int[Array, " workers*slots"], ...]
 
 
 def init(slots: int, workers: int) -> Smallest:
     """No entries; ``slots`` a power of two."""
-    blocks = 1 << (slots.bit_length() // 2)
-    none = jnp.full(workers * slots, NEVER, jnp.int32)
-    block = jnp.full(workers * blocks, NEVER, jnp.int32)
-    return Smallest(none, none, block, block)
+    bits = slots.bit_length() - 1
+    levels = -(-bits // GROUP_BITS)
+    # the bits of a slot are shared out evenly over the levels, rounded down from the bottom up
+    sizes = [slots >> (bits * level // levels) for level in range(levels)]
+    none = tuple(jnp.full(workers * size, NEVER, jnp.int32) for size in sizes)
+    return Smallest(none, none)
 
 
 def put(of: Smallest, at: Scalar, key: Int[Array, ""], tie: Int[Array, ""]) -> Smallest:
-    """Set the entry of slot ``at`` (of all workers); NEVER as key and tie removes it.
+    """Set the entry of slot ``at`` (of all workers); NEVER as key and tie removes it."""
+    keys, ties = [], []
+    slots = [level.shape[0] for level in of.key]
+    for level, size in enumerate(slots):
+        old_key, old_tie = of.key[level], of.tie[level]
+        if level + 1 == len(slots):
+            keys.append(write(old_key, at, key))
+            ties.append(write(old_tie, at, tie))
+            break
+        group = size // slots[level + 1]
+        first = at // group * group
+        here = jnp.arange(group, dtype=jnp.int32) == at % group
+        best = _least(
+            jnp.where(here, key, lax.dynamic_slice(old_key, (first,), (group,))),
+            jnp.where(here, tie, lax.dynamic_slice(old_tie, (first,), (group,))),
+        )
+        best, old_key, old_tie = lax.optimization_barrier((best, old_key, old_tie))
+        keys.append(write(old_key, at, key))
+        ties.append(write(old_tie, at, tie))
+        key, tie = best
+        at = at // group
+    return Smallest(tuple(keys), tuple(ties))
 
-    Cost: O(√slots), vectorised.
-    """
-    size = of.key.shape[0] // of.block_key.shape[0]
-    block = at // size
-    here = jnp.arange(size, dtype=jnp.int32) == at % size
-    block_key, block_tie = _least(
-        jnp.where(here, key, lax.dynamic_slice(of.key, (block * size,), (size,))),
-        jnp.where(here, tie, lax.dynamic_slice(of.tie, (block * size,), (size,))),
-    )
-    block_key, block_tie, of = lax.optimization_barrier((block_key, block_tie, of))
-    return Smallest(
-        write(of.key, at, key),
-        write(of.tie, at, tie),
-        write(of.block_key, block, block_key),
-        write(of.block_tie, block, block_tie),
-    )
+
+def remove(of: Smallest, at: Scalar) -> Smallest:
+    """Clear slot ``at`` (of all workers)."""
+    return put(of, at, jnp.int32(NEVER), jnp.int32(NEVER))
 
 
 def least(of: Smallest, workers: int, worker: Scalar) -> tuple[Int[Array, ""], Int[Array, ""]]:
     """The smallest pair of a worker (NEVER, NEVER if it has none)."""
-    blocks = of.block_key.shape[0] // workers
+    group = of.key[-1].shape[0] // workers
+    first = worker * group
     return _least(
-        lax.dynamic_slice(of.block_key, (worker * blocks,), (blocks,)),
-        lax.dynamic_slice(of.block_tie, (worker * blocks,), (blocks,)),
+        lax.dynamic_slice(of.key[-1], (first,), (group,)),
+        lax.dynamic_slice(of.tie[-1], (first,), (group,)),
     )
 
 

@@ -1,0 +1,398 @@
+"""M workers with queues, kept literally: route a query, queue it, serve it, tell the router later.
+
+The loop over the queries does nothing clever. Whatever happens has a time, and before query j is
+routed the router is told of everything that has happened by its arrival a_j, in order of time
+(ties: the earlier query, then start, first token, completion).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, Protocol
+
+from kvtheory.cluster import Cluster
+from kvtheory.errors import bad, unknown
+from kvtheory.testing.twin_cache import Twin, Unit, path_of
+from kvtheory.testing.twins_deterministic import LLRU
+
+ViewName = Literal["oracle", "routed", "stale"]
+VIEWS = ("oracle", "routed", "stale")
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a router is told of one query.
+
+    Parameters
+    ----------
+    index, arrival
+        Its place in the sequence, and when it arrives, in seconds.
+    tokens
+        Its path as ids, one per unit.
+    output
+        Output tokens.
+    block_size
+        Tokens in one unit.
+    """
+
+    index: int
+    tokens: Sequence[int]
+    arrival: float
+    output: int = 0
+    block_size: int = 1
+
+    @property
+    def length(self) -> int:
+        """Units, L."""
+        return len(self.tokens)
+
+    def units(self) -> set[Unit]:
+        """The units of its path."""
+        return set(path_of(self.tokens))
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """A query that was routed and is not known to be finished.
+
+    ``hits`` and ``work`` are what the router believed when it routed: units, and seconds of
+    service. ``started`` and ``prefilled`` say what has been seen of it since.
+    """
+
+    query: Query
+    hits: int
+    work: float
+    started: bool = False
+    prefilled: bool = False
+
+    @property
+    def uncached(self) -> int:
+        """Units to prefill, as believed."""
+        return self.query.length - self.hits
+
+
+class Costs:
+    """Service times by the figures of a `Cluster`, in seconds, as plain floats."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.workers = cluster.workers
+        self.capacity = [int(b) for b in cluster.capacity]
+        self.alpha_cached = [float(x) for x in cluster.alpha_cached]
+        self.alpha_miss = [float(x) for x in cluster.alpha_miss]
+        self.alpha_out = [float(x) for x in cluster.alpha_out]
+        self.overhead = [float(x) for x in cluster.overhead]
+        self.speed = [float(x) for x in cluster.speed]
+
+    def prefill(self, i: int, hits: int, length: int, speed: float | None = None) -> float:
+        """Seconds until the first token on worker ``i``."""
+        work = self.alpha_cached[i] * hits + self.alpha_miss[i] * (length - hits)
+        return (work + self.overhead[i]) / (speed or self.speed[i])
+
+    def output(self, i: int, tokens: int, speed: float | None = None) -> float:
+        """Seconds for the output on worker ``i``."""
+        return self.alpha_out[i] * tokens / (speed or self.speed[i])
+
+    def service(self, i: int, hits: int, query: Query) -> float:
+        """Cost_ij: seconds that worker ``i`` is busy with ``query`` if it hits ``hits`` units."""
+        return self.prefill(i, hits, query.length) + self.output(i, query.output)
+
+
+@dataclass(frozen=True)
+class View:
+    """What a router sees when it routes; every list has one entry per worker.
+
+    Parameters
+    ----------
+    costs
+        Costs and capacities as believed.
+    hits
+        Units of the query in the viewed cache.
+    tree
+        Units in the viewed cache.
+    in_flight
+        Queries routed to the worker and not known to be finished, in routing order.
+    true_work
+        Seconds until the worker is idle, in truth.
+    total
+        Believed seconds of everything routed to the worker so far. The router's own count, never
+        stale.
+    """
+
+    costs: Costs
+    hits: list[int]
+    tree: list[int]
+    in_flight: list[tuple[InFlight, ...]]
+    true_work: list[float]
+    total: list[float]
+
+    @property
+    def workers(self) -> int:
+        """Number of workers, M."""
+        return self.costs.workers
+
+    @property
+    def n(self) -> list[int]:
+        """Queries in flight."""
+        return [len(flying) for flying in self.in_flight]
+
+    @property
+    def queued(self) -> list[int]:
+        """Queries routed and not started."""
+        return [sum(not f.started for f in flying) for flying in self.in_flight]
+
+    @property
+    def pending(self) -> list[int]:
+        """Units still to prefill, as believed: those of queries whose first token is not seen."""
+        return [sum(f.uncached for f in flying if not f.prefilled) for flying in self.in_flight]
+
+    @property
+    def work(self) -> list[float]:
+        """Believed seconds of the queries in flight; one that runs counts whole."""
+        return [sum(f.work for f in flying) for flying in self.in_flight]
+
+    def units(self, i: int) -> set[Unit]:
+        """Distinct units of the queries in flight on worker ``i``."""
+        return set[Unit]().union(*(f.query.units() for f in self.in_flight[i]))
+
+    def service(self, query: Query) -> list[float]:
+        """Cost̃_ij: believed seconds of service."""
+        return [self.costs.service(i, h, query) for i, h in enumerate(self.hits)]
+
+
+class Router(Protocol):
+    """What the driver asks of a router; times are in seconds."""
+
+    def route(self, query: Query, view: View, now: float) -> int:
+        """The worker for ``query``."""
+        ...
+
+    def first_token(self, query: Query, worker: int, now: float) -> None:
+        """The prefill of ``query`` ended on ``worker`` at ``now``."""
+        ...
+
+    def complete(self, query: Query, worker: int, now: float) -> None:
+        """The service of ``query`` ended on ``worker`` at ``now``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Served:
+    """What became of one query. ``believed`` are the hits seen on the worker when it was chosen."""
+
+    worker: int
+    hits: int
+    believed: int
+    arrival: float
+    start: float
+    first_token: float
+    end: float
+
+    @property
+    def latency(self) -> float:
+        """E = end − arrival."""
+        return self.end - self.arrival
+
+    @property
+    def ttft(self) -> float:
+        """First token − arrival."""
+        return self.first_token - self.arrival
+
+
+class CacheLike(Protocol):
+    """The part of `Twin` that a worker needs."""
+
+    def serve(self, tokens: Sequence[int], /) -> int:
+        """Serve a query and return its hits."""
+        ...
+
+    def hits(self, tokens: Sequence[int], /) -> int:
+        """Units of a query that are cached."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Units in the cache."""
+        ...
+
+
+class Held:
+    """A `Twin` that also says how many units it holds."""
+
+    def __init__(self, twin: Twin) -> None:
+        self.twin = twin
+        self.serve = twin.serve
+        self.hits = twin.hits
+
+    @property
+    def size(self) -> int:
+        """Units in the cache."""
+        return len(self.twin.cached)
+
+
+def routed_tree(capacity: int) -> CacheLike:
+    """A router's own tree of what it sent to one worker: leaf LRU, longer queries cut."""
+    return Held(LLRU(capacity, oversize="truncate"))
+
+
+class ClusterTwin:
+    """M workers, first come, first served; `run` gives the log.
+
+    Parameters
+    ----------
+    cluster
+        True costs, speeds and capacities.
+    router
+        Chooses the workers.
+    caches
+        ``caches(worker, capacity)`` makes the cache of a worker: a twin, or anything alike.
+    view
+        ``"oracle"``: the true caches. ``"routed"``: the router's own tree per worker of what it
+        sent there. ``"stale"``: caches, queries in flight and true work as they were at the last
+        multiple of ``refresh``, before any query that arrives at that very time.
+    view_capacity
+        Units of each tree of ``view="routed"``.
+    view_trees
+        Makes one such tree of ``view_capacity`` units.
+    refresh
+        Δ of ``view="stale"``, in seconds.
+    own_dispatches
+        With ``view="stale"``: add to the queries in flight what was routed since.
+    believed
+        Costs and capacities as the router believes them; by default the true ones.
+    warm
+        (worker, path) pairs served before time 0 at no cost, in the routers' trees too.
+    speed
+        ``speed(worker, start)``: true speed for a service that begins then, instead of
+        ``cluster.speed``.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        router: Router,
+        caches: Callable[[int, int], Twin | CacheLike],
+        *,
+        view: ViewName = "oracle",
+        view_capacity: int | None = None,
+        view_trees: Callable[[int], CacheLike] = routed_tree,
+        refresh: float | None = None,
+        own_dispatches: bool = False,
+        believed: Cluster | None = None,
+        warm: Sequence[tuple[int, Sequence[int]]] = (),
+        speed: Callable[[int, float], float] | None = None,
+    ) -> None:
+        if view not in VIEWS:
+            raise unknown("view", view, VIEWS)
+        if view == "routed" and view_capacity is None:
+            raise bad("view_capacity", None, "view='routed' needs the units of a router's tree")
+        if view == "stale" and not refresh:
+            raise bad("refresh", refresh, "view='stale' needs the seconds between two refreshes")
+        if believed is not None and believed.workers != cluster.workers:
+            raise bad("believed", f"{believed.workers} workers", f"must be {cluster.workers}")
+        self.costs = Costs(cluster)
+        self.believed = Costs(believed or cluster)
+        self.block_size = cluster.block_size
+        self.router = router
+        self.view = view
+        self.refresh = refresh
+        self.own_dispatches = own_dispatches
+        self.speed = speed
+        M = cluster.workers
+        made = [caches(i, b) for i, b in enumerate(self.costs.capacity)]
+        self.caches = [Held(c) if isinstance(c, Twin) else c for c in made]
+        self.trees = (
+            [view_trees(view_capacity) for _ in range(M)]
+            if view == "routed" and view_capacity is not None
+            else []
+        )
+        for i, path in warm:
+            for cache in [self.caches, self.trees] if self.trees else [self.caches]:
+                cache[i].serve(path)
+
+        self.free = [0.0] * M
+        self.total = [0.0] * M
+        self.in_flight: list[dict[int, InFlight]] = [{} for _ in range(M)]
+        self.events: list[tuple[float, int, int]] = []  # time, query, 0 start / 1 token / 2 end
+        self.queries: list[Query] = []
+        self.log: list[Served] = []
+        self.poll: tuple[int, View] | None = None
+        self.served: list[list[Sequence[int]]] = [[] for _ in range(M)]
+
+    def run(
+        self,
+        sequences: Sequence[Sequence[int]],
+        arrival: Sequence[float],
+        *,
+        output: Sequence[int] | None = None,
+        ends: Sequence[Sequence[int]] | None = None,
+    ) -> list[Served]:
+        """Serve all queries.
+
+        Parameters
+        ----------
+        sequences
+            The queries as ids, one per unit.
+        arrival
+            Arrival times in seconds, not decreasing.
+        output
+            Output tokens of each query, by default none.
+        ends
+            Each query with its output units below it, which its worker caches at no miss cost when
+            the service ends, that is before the next query of the worker meets the cache.
+        """
+        for j, tokens in enumerate(sequences):
+            query = Query(j, tokens, arrival[j], output[j] if output else 0, self.block_size)
+            self.serve(query, ends[j] if ends else None)
+        return self.log
+
+    def serve(self, query: Query, end: Sequence[int] | None = None) -> Served:
+        """Route and serve one query."""
+        now = query.arrival
+        view = self.look(query)
+        i = self.router.route(query, view, now)
+        if not 0 <= i < self.costs.workers:
+            raise bad(f"route(query {query.index})", i, f"must be below {self.costs.workers}")
+        believed = view.hits[i]
+        hits = self.caches[i].serve(query.tokens)
+        if end is not None:
+            self.caches[i].serve(end)
+        if self.trees:
+            self.trees[i].serve(query.tokens)
+        start = max(now, self.free[i])
+        speed = self.speed(i, start) if self.speed else None
+        first = start + self.costs.prefill(i, hits, query.length, speed)
+        done = first + self.costs.output(i, query.output, speed)
+        self.free[i] = done
+        work = self.believed.service(i, believed, query)
+        self.total[i] += work
+        self.in_flight[i][query.index] = InFlight(query, believed, work)
+        self.events += [(start, query.index, 0), (first, query.index, 1), (done, query.index, 2)]
+        self.queries.append(query)
+        self.log.append(Served(i, hits, believed, now, start, first, done))
+        return self.log[-1]
+
+    def look(self, query: Query) -> View:
+        """Tell the router what has happened, and make the view for ``query``."""
+        now = query.arrival
+        if self.view != "stale" or self.refresh is None:
+            self.happen(now)
+            return self.current(query, self.trees or self.caches, now)
+        # exact, so that an arrival on a multiple of Δ sees that very refresh
+        k = Fraction(now) // Fraction(self.refresh)
+        if self.poll is None or k > self.poll[0]:
+            polled = float(k * Fraction(self.refresh))
+            self.happen(polled)
+            self.poll = (k, self.current(query, self.caches, polled))
+            self.contents = [self.contents_of(c) for c in self.caches]
+        self.happen(now)
+        polled_view = self.poll[1]
+        flying = list(polled_view.in_flight)
+        if self.own_dispatches:
+            known = [max((f.query.index for f in fl), default=-1) for fl in flying]
+            last = max(self.since, max(known, default=-1))
+            for i, fl in enumerate(flying):
+                new = [q for q, s in zip(self.queries, self.log, strict=True) if s.worker == i]
+                flying[i] = fl + tuple(
+                    InFlight(q, 0, 0.0) for q in new if q.index > last
+                )
+        return replace(polled_view, in_flight=flying, total=list(self.total))
