@@ -124,6 +124,9 @@ class EvictionPolicy(eqx.Module):
         False if it sees the future.
     per_unit
         True if its records can differ inside an edge: it is run on one unit per edge.
+    trusted
+        True for a policy that `kvtheory.testing.check_eviction` has passed and whose evictions
+        are so cheap that checking each victim again would show; the others are checked.
     admission
         ``"forced"``: victims go before the query is loaded and are never on its path.
         ``"bypass"``: the path is loaded first and may go as well.
@@ -135,16 +138,18 @@ class EvictionPolicy(eqx.Module):
     randomised: ClassVar[bool] = False
     online: ClassVar[bool] = True
     per_unit: ClassVar[bool] = False
+    trusted: ClassVar[bool] = False
 
     @property
     def admission(self) -> Admission:
         """When victims go; see the class."""
         return "forced"
 
-    def prepare(self, instance: Instance) -> Prepared:
+    def prepare(self, instance: Instance, served: np.ndarray | None = None) -> Prepared:
         """Arrays made once on the host from the whole instance, then ``tape.prepared``.
 
         For policies that see the future or that need a size derived from the instance.
+        ``served`` bool[n] tells which queries change the cache; None means all.
         """
         return Prepared()
 
@@ -153,7 +158,9 @@ class EvictionPolicy(eqx.Module):
         return self
 
     @abc.abstractmethod
-    def init(self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key) -> Any:
+    def init(
+        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key[Array, ""]
+    ) -> Any:
         """The state before the first query."""
 
     def touch(self, state: Any, tape: Tape, cache: Cache, query: Query) -> Any:
@@ -251,6 +258,21 @@ def once[T](condition: Bool[Array, ""], step: Callable[[T], T], state: T) -> T:
         lambda carry: (jnp.zeros((), bool), step(carry[1])),
         (condition, state),
     )[1]
+
+
+def leaf_of_path(tape: Tape, cache: Cache, query: Query) -> Scalar:
+    """The edge of the path that is a leaf of the cached tree, ``tape.null`` if there is none.
+
+    At most one is: the deepest cached one.
+    """
+    return over_path(
+        tape,
+        query,
+        lambda _, e, found: jnp.where(
+            (cache.cached[query.base + e] > 0) & (cache.kids[query.base + e] == 0), e, found
+        ),
+        jnp.int32(tape.null),
+    )
 
 
 def over_path[T](tape: Tape, query: Query, step: Callable[[Scalar, Scalar, T], T], state: T) -> T:

@@ -34,11 +34,11 @@ class Cluster:
 
     capacity: np.ndarray
     block_size: int = 1
-    alpha_cached: np.ndarray | float = 0.0
-    alpha_miss: np.ndarray | float = 1.0
-    alpha_out: np.ndarray | float = 0.0
-    overhead: np.ndarray | float = 0.0
-    speed: np.ndarray | float = 1.0
+    alpha_cached: np.ndarray = 0.0  # type: ignore[assignment]
+    alpha_miss: np.ndarray = 1.0  # type: ignore[assignment]
+    alpha_out: np.ndarray = 0.0  # type: ignore[assignment]
+    overhead: np.ndarray = 0.0  # type: ignore[assignment]
+    speed: np.ndarray = 1.0  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         capacity = frozen(np.atleast_1d(self.capacity), np.int32, "capacity")

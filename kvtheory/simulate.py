@@ -17,7 +17,7 @@ from kvtheory.cache import EvictionPolicy, Scalar, Tape, tape_of
 from kvtheory.cluster import Cluster, capacity_units
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
-from kvtheory.oversize import Oversize, check_oversize
+from kvtheory.oversize import Oversize, check_oversize, path_units
 from kvtheory.result import PolicyError, Result
 from kvtheory.step import FAULTS, OK, State, init, step
 
@@ -27,7 +27,7 @@ VMAP_BYTES = 1 << 30  # state of the lanes of one call at most
 
 
 def _one_lane(
-    policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key
+    policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key[Array, ""]
 ) -> tuple[Int[Array, " requests"], Scalar]:
     requests = tape.query_length.shape[0]
     state, steps = lax.scan(
@@ -172,7 +172,9 @@ def simulate_capacities(
     groups: dict[int, tuple[Instance, list[int]]] = {}
     for i, capacity in enumerate(units):
         seen = check_oversize(instance, capacity, oversize)
-        groups.setdefault(id(seen) if seen is instance else -1 - i, (seen, []))[1].append(i)
+        # a policy that sees the future sees another one at each capacity if queries are skipped
+        alone = seen is not instance or (oversize == "skip" and not eviction.online)
+        groups.setdefault(i if alone else -1, (seen, []))[1].append(i)
     results: dict[int, Result] = {}
     for seen, members in groups.values():
         runs = [units[i] for i in members]
@@ -196,7 +198,8 @@ def _simulate(
     progress: Callable[[int], object] | None,
 ) -> list[Result]:
     run = seen.uncompressed() if eviction.per_unit else seen
-    tape = tape_of(run, eviction.prepare(run))
+    served = None if eviction.online else path_units(run) <= capacities[0]
+    tape = tape_of(run, eviction.prepare(run, served))
     eviction = _on_device(eviction)
     keys = jax.vmap(lambda s: jax.random.fold_in(key, s))(jnp.arange(seeds))
     lane_capacity = np.repeat(np.asarray(capacities, np.int32), seeds)[:, None]
@@ -258,7 +261,7 @@ def caches(
     run = instance.uncompressed() if eviction.per_unit else instance
     capacity = capacity_units(capacity, instance)
     run = check_oversize(run, capacity, "skip")
-    tape = tape_of(run, eviction.prepare(run))
+    tape = tape_of(run, eviction.prepare(run, path_units(run) <= capacity))
     hits, cached, fault = _traced(
         _on_device(eviction),
         tape,
@@ -273,7 +276,7 @@ def caches(
 
 @jax.jit
 def _traced(
-    policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key
+    policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key[Array, ""]
 ) -> tuple[Array, Array, Array]:
     def one(state: State, t: Scalar) -> tuple[State, tuple[Array, Array]]:
         state, report = step(policy, tape, capacity, state, t)

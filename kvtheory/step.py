@@ -45,7 +45,9 @@ class Step(NamedTuple):
     hits: Scalar
 
 
-def init(policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key) -> State:
+def init(
+    policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key[Array, ""]
+) -> State:
     """Empty caches and an empty policy state."""
     workers = capacity.shape[0]
 
@@ -119,10 +121,12 @@ def _evict(
         took = units > 0
         # calls in a row that named no victim, or beyond patience the fault that was found
         trouble = jnp.where(took, 0, trouble + 1)
-        trouble = jnp.where((left < 0) | (units < 0), patience + TOO_MANY, trouble)
-        trouble = jnp.where(took & (kids[at] > 0), patience + NOT_A_LEAF, trouble)
-        if policy.admission == "forced":
-            trouble = jnp.where(took & (last[at] >= query.first), patience + ON_THE_PATH, trouble)
+        if not policy.trusted:
+            trouble = jnp.where((left < 0) | (units < 0), patience + TOO_MANY, trouble)
+            trouble = jnp.where(took & (kids[at] > 0), patience + NOT_A_LEAF, trouble)
+            if policy.admission == "forced":
+                on_path = took & (last[at] >= query.first)
+                trouble = jnp.where(on_path, patience + ON_THE_PATH, trouble)
         gone = jnp.where(took & (left == 0), edge, null)
         return need - units, write(cached, at, left), own, gone, trouble, kids
 

@@ -37,8 +37,8 @@ class Belady(KeyPolicy):
     def admission(self) -> Admission:
         return "bypass" if self.bypass else "forced"
 
-    def look_ahead(self, instance: Instance) -> dict[str, np.ndarray]:
-        return {"next_use": next_use(instance.log)}
+    def look_ahead(self, instance: Instance, served: np.ndarray | None) -> dict[str, np.ndarray]:
+        return {"next_use": next_use(instance.log, served)}
 
     def key(self, unit: LeafUnit, tape: Tape) -> Scalar:
         return -tape.prepared.position["next_use"][unit.last]

@@ -8,6 +8,7 @@ import abc
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -21,6 +22,7 @@ from kvtheory.cache import (
     Query,
     Scalar,
     Tape,
+    leaf_of_path,
     once,
     over_path,
     read,
@@ -32,7 +34,7 @@ from kvtheory.eviction.smallest import Smallest
 from kvtheory.instance import Instance
 
 
-class LeafUnit(NamedTuple):
+class LeafUnit(eqx.Module):
     """What a policy may know of a leaf unit, the last cached unit of an edge; int32 scalars.
 
     Attributes
@@ -71,13 +73,13 @@ class LeafUnit(NamedTuple):
 
 
 class KeyState(NamedTuple):
-    """State of a `KeyPolicy`; a part that the policy does not use is None."""
+    """State of a `KeyPolicy`; the parts that the policy does not use have no slots."""
 
     leaves: Smallest
     record: Int[Array, " workers*(edges+1)"]
-    segments: Segments | None
-    child: Int[Array, " workers*(edges+1)"] | None
-    following: Int[Array, " workers"] | None
+    segments: Segments
+    child: Int[Array, " workers*(edges+1)"]
+    following: Int[Array, " workers"]
 
 
 class KeyPolicy(EvictionPolicy):
@@ -109,23 +111,23 @@ class KeyPolicy(EvictionPolicy):
         """How many units at the tail of the edge share the key, at most those cached."""
         return unit.cached
 
-    def prepare(self, instance: Instance) -> Prepared:
-        ahead = self.look_ahead(instance)
+    def prepare(self, instance: Instance, served: np.ndarray | None = None) -> Prepared:
+        ahead = self.look_ahead(instance, served)
         return Prepared(ahead, segments.starts(instance) if self.remembers_load else {})
 
-    def look_ahead(self, instance: Instance) -> dict[str, np.ndarray]:
+    def look_ahead(self, instance: Instance, served: np.ndarray | None) -> dict[str, np.ndarray]:
         """Arrays per log position that `key` finds in ``tape.prepared.position``."""
         return {}
 
     def init(
-        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key
+        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key[Array, ""]
     ) -> KeyState:
         return KeyState(
             leaves=smallest.init(tape.edges, workers),
             record=jnp.zeros(workers * tape.edges, jnp.int32),
-            segments=segments.init(tape, workers) if self.remembers_load else None,
-            child=only_child.init(workers * tape.edges) if self.sees_branch else None,
-            following=jnp.full(workers, tape.null, jnp.int32) if self.whole_branch else None,
+            segments=segments.init(tape, workers if self.remembers_load else 0),
+            child=only_child.init(workers * tape.edges if self.sees_branch else 0),
+            following=jnp.full(workers if self.whole_branch else 0, tape.null, jnp.int32),
         )
 
     def touch(self, state: KeyState, tape: Tape, cache: Cache, query: Query) -> KeyState:
@@ -135,15 +137,7 @@ class KeyPolicy(EvictionPolicy):
             lambda _, e, r: _update(r, query.base + e, lambda old: self.visit(old, query)),
             state.record,
         )
-        # at most one edge of the path is a leaf of the cached tree: the deepest cached one
-        leaf = over_path(
-            tape,
-            query,
-            lambda _, e, found: jnp.where(
-                (cache.cached[query.base + e] > 0) & (cache.kids[query.base + e] == 0), e, found
-            ),
-            jnp.int32(tape.null),
-        )
+        leaf = leaf_of_path(tape, cache, query)
         leaves = once(
             leaf != tape.null,
             lambda s: smallest.remove(s, query.base + leaf),

@@ -24,9 +24,10 @@ class LeafLRU(EvictionPolicy):
     name: ClassVar[str] = "llru"
     source: ClassVar[str] = "Wu, Silwal, Zhang 2026 (L-LRU); vLLM, SGLang"
     guarantee: ClassVar[str] = "k-competitive, k the effective width: B - L + 1 on brooms, <= B"
+    trusted: ClassVar[bool] = True
 
     def init(
-        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key
+        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key[Array, ""]
     ) -> Int[Array, " workers"]:
         return jnp.zeros(workers, jnp.int32)
 

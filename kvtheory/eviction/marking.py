@@ -18,8 +18,8 @@ from kvtheory.cache import (
     Scalar,
     Tape,
     add,
+    leaf_of_path,
     once,
-    over_path,
     read,
     write,
 )
@@ -97,7 +97,7 @@ class Marking(EvictionPolicy):
     online: ClassVar[bool] = False
     per_unit: ClassVar[bool] = True
 
-    def prepare(self, instance: Instance) -> Prepared:
+    def prepare(self, instance: Instance, served: np.ndarray | None = None) -> Prepared:
         total = len(instance.log.edge)
         when = self.predictions
         if when is None:
@@ -116,7 +116,7 @@ class Marking(EvictionPolicy):
         return dataclasses.replace(self, predictions=None)
 
     def init(
-        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key
+        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key[Array, ""]
     ) -> MarkingState:
         zero, none = jnp.zeros(workers, jnp.int32), jnp.zeros(workers * tape.edges, jnp.int32)
         return MarkingState(
@@ -132,14 +132,7 @@ class Marking(EvictionPolicy):
 
     def touch(self, state: MarkingState, tape: Tape, cache: Cache, query: Query) -> MarkingState:
         own, units = zones.mark_path(state.zones, tape, cache, query)
-        leaf = over_path(
-            tape,
-            query,
-            lambda _, e, found: jnp.where(
-                (cache.cached[query.base + e] > 0) & (cache.kids[query.base + e] == 0), e, found
-            ),
-            jnp.int32(tape.null),
-        )
+        leaf = leaf_of_path(tape, cache, query)
         leaves = once(
             leaf != tape.null, lambda s: smallest.remove(s, query.base + leaf), state.leaves
         )

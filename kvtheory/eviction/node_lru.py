@@ -42,7 +42,7 @@ class NodeLRU(EvictionPolicy):
     source: ClassVar[str] = "SGLang (RadixCache, lru)"
 
     def init(
-        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key
+        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key[Array, ""]
     ) -> NodeState:
         slots = workers * tape.edges
         return NodeState(

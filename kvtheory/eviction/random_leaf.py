@@ -31,9 +31,10 @@ class RandomLeaf(EvictionPolicy):
     source: ClassVar[str] = "Gelenbe 1973 (random replacement)"
     guarantee: ClassVar[str] = "heuristic; as FIFO under independent requests of single units"
     randomised: ClassVar[bool] = True
+    trusted: ClassVar[bool] = True
 
     def init(
-        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key
+        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key[Array, ""]
     ) -> RandomLeafState:
         return RandomLeafState(zones.init(tape, workers), random_words.init(key))
 

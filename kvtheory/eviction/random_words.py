@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, UInt32
 
-from kvtheory.cache import Scalar, once
+from kvtheory.cache import Scalar
 
 Word = UInt32[Array, ""]
 
@@ -51,17 +51,13 @@ def below(stream: RandomWords, n: Int[Array, ""]) -> tuple[RandomWords, Scalar, 
 
     Lemire's method: the number is the high half of word·n. Some numbers would be likelier than
     others, so a draw whose low half is below 2³² mod n does not count and has to be made again
-    (probability below n/2³²). That remainder is computed only where the low half is below n.
+    (probability below n/2³²).
     """
     stream, random = word(stream)
     size = n.astype(jnp.uint32)
     number, low = _product(random, size)
-    counts = once(
-        low < size,
-        lambda _: (low >= (jnp.uint32(0) - size) % jnp.maximum(size, 1)).astype(jnp.int32),
-        jnp.ones((), jnp.int32),
-    )
-    return stream, number.astype(jnp.int32), counts
+    counts = low >= (jnp.uint32(0) - size) % jnp.maximum(size, 1)
+    return stream, number.astype(jnp.int32), counts.astype(jnp.int32)
 
 
 def _product(a: Word, b: Word) -> tuple[Word, Word]:

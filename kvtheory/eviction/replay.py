@@ -59,7 +59,7 @@ class Replay(EvictionPolicy):
         return "bypass" if self.bypass else "forced"
 
     def init(
-        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key
+        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key[Array, ""]
     ) -> Int[Array, ""]:
         return jnp.zeros((), jnp.int32)
 

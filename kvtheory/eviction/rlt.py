@@ -60,13 +60,14 @@ class RLT(EvictionPolicy):
     source: ClassVar[str] = "Wu, Silwal, Zhang 2026 (RLT)"
     guarantee: ClassVar[str] = "2·H_B - 1 (token phases); H_{B-L+1} to 2·H_{B-L+1} - 1 on brooms"
     randomised: ClassVar[bool] = True
+    trusted: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         if self.phase not in ("token", "query", "published"):
             raise bad("phase", self.phase, "must be 'token', 'query' or 'published'")
 
     def init(
-        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key
+        self, tape: Tape, workers: int, capacity: Int[Array, " workers"], key: Key[Array, ""]
     ) -> RLTState:
         return RLTState(
             zones.init(tape, workers), jnp.zeros(workers, jnp.int32), random_words.init(key)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from kvtheory.atomic import atomic
-from kvtheory.errors import bad
+from kvtheory.errors import InputError, bad
 from kvtheory.tree import frozen
 
 Admission = Literal["forced", "bypass"]
@@ -124,9 +124,9 @@ class Schedule:
                 fields = {name: data[name] for name in ("worker", "start", "edge", "kept")}
                 admission = str(data["admission"])
         except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise bad("path", str(path), f"does not hold a schedule: {error}") from None
+            raise InputError(f"{path}: does not hold a schedule: {error}") from None
         if version != _FORMAT:
-            raise bad("path", str(path), f"has format {version}, but this version reads {_FORMAT}")
+            raise InputError(f"{path}: has format {version}, but this version reads {_FORMAT}")
         return cls(admission=admission, **fields)  # type: ignore[arg-type]
 
     def __eq__(self, other: object) -> bool:

@@ -5,6 +5,7 @@ routed the router is told of everything that has happened by its arrival a_j, in
 (ties: the earlier query, then start, first token, completion).
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,6 +18,7 @@ from kvtheory.testing.twins_deterministic import LLRU
 
 ViewName = Literal["oracle", "routed", "stale"]
 VIEWS = ("oracle", "routed", "stale")
+START, FIRST_TOKEN, END = range(3)
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,9 @@ class Served:
         return self.first_token - self.arrival
 
 
+State = tuple[list[tuple[InFlight, ...]], list[float]]
+
+
 class CacheLike(Protocol):
     """The part of `Twin` that a worker needs."""
 
@@ -220,8 +225,14 @@ class Held:
 
     def __init__(self, twin: Twin) -> None:
         self.twin = twin
-        self.serve = twin.serve
-        self.hits = twin.hits
+
+    def serve(self, tokens: Sequence[int]) -> int:
+        """Serve a query and return its hits."""
+        return self.twin.serve(tokens)
+
+    def hits(self, tokens: Sequence[int]) -> int:
+        """Units of a query that are cached."""
+        return self.twin.hits(tokens)
 
     @property
     def size(self) -> int:
@@ -294,7 +305,7 @@ class ClusterTwin:
         self.block_size = cluster.block_size
         self.router = router
         self.view = view
-        self.refresh = refresh
+        self.refresh = refresh or 0.0
         self.own_dispatches = own_dispatches
         self.speed = speed
         M = cluster.workers
@@ -312,11 +323,12 @@ class ClusterTwin:
         self.free = [0.0] * M
         self.total = [0.0] * M
         self.in_flight: list[dict[int, InFlight]] = [{} for _ in range(M)]
-        self.events: list[tuple[float, int, int]] = []  # time, query, 0 start / 1 token / 2 end
+        self.events: list[tuple[float, int, int]] = []  # time, query, kind
         self.queries: list[Query] = []
         self.log: list[Served] = []
-        self.poll: tuple[int, View] | None = None
-        self.served: list[list[Sequence[int]]] = [[] for _ in range(M)]
+        self.polls = -1
+        self.polled: tuple[list[CacheLike], State] = ([], ([], []))
+        self.since: list[tuple[InFlight, ...]] = [() for _ in range(M)]
 
     def run(
         self,
@@ -365,8 +377,11 @@ class ClusterTwin:
         self.free[i] = done
         work = self.believed.service(i, believed, query)
         self.total[i] += work
-        self.in_flight[i][query.index] = InFlight(query, believed, work)
-        self.events += [(start, query.index, 0), (first, query.index, 1), (done, query.index, 2)]
+        flying = InFlight(query, believed, work)
+        self.in_flight[i][query.index] = flying
+        self.since[i] += (flying,)
+        j = query.index
+        self.events += [(start, j, START), (first, j, FIRST_TOKEN), (done, j, END)]
         self.queries.append(query)
         self.log.append(Served(i, hits, believed, now, start, first, done))
         return self.log[-1]
@@ -374,25 +389,58 @@ class ClusterTwin:
     def look(self, query: Query) -> View:
         """Tell the router what has happened, and make the view for ``query``."""
         now = query.arrival
-        if self.view != "stale" or self.refresh is None:
+        if self.view != "stale":
             self.happen(now)
-            return self.current(query, self.trees or self.caches, now)
+            return self.see(query, self.trees or self.caches, self.state(now))
         # exact, so that an arrival on a multiple of Δ sees that very refresh
         k = Fraction(now) // Fraction(self.refresh)
-        if self.poll is None or k > self.poll[0]:
-            polled = float(k * Fraction(self.refresh))
-            self.happen(polled)
-            self.poll = (k, self.current(query, self.caches, polled))
-            self.contents = [self.contents_of(c) for c in self.caches]
+        if k > self.polls:
+            at = float(k * Fraction(self.refresh))
+            self.happen(at)
+            self.polls = k
+            self.polled = (copy.deepcopy(self.caches), self.state(at))
+            self.since = [() for _ in self.caches]
         self.happen(now)
-        polled_view = self.poll[1]
-        flying = list(polled_view.in_flight)
+        caches, (flying, true_work) = self.polled
         if self.own_dispatches:
-            known = [max((f.query.index for f in fl), default=-1) for fl in flying]
-            last = max(self.since, max(known, default=-1))
-            for i, fl in enumerate(flying):
-                new = [q for q, s in zip(self.queries, self.log, strict=True) if s.worker == i]
-                flying[i] = fl + tuple(
-                    InFlight(q, 0, 0.0) for q in new if q.index > last
-                )
-        return replace(polled_view, in_flight=flying, total=list(self.total))
+            flying = [old + new for old, new in zip(flying, self.since, strict=True)]
+        return self.see(query, caches, (flying, true_work))
+
+    def state(self, now: float) -> State:
+        """Queries in flight, and seconds until idle."""
+        flying = [tuple(f.values()) for f in self.in_flight]
+        return flying, [max(0.0, free - now) for free in self.free]
+
+    def see(self, query: Query, caches: Sequence[CacheLike], state: State) -> View:
+        """The view for ``query`` of some caches and some state."""
+        return View(
+            costs=self.believed,
+            hits=[cache.hits(query.tokens) for cache in caches],
+            tree=[cache.size for cache in caches],
+            in_flight=state[0],
+            true_work=state[1],
+            total=list(self.total),
+        )
+
+    def happen(self, now: float) -> None:
+        """Let the router see all starts, first tokens and completions up to ``now``."""
+        self.events.sort()
+        while self.events and self.events[0][0] <= now:
+            time, j, kind = self.events.pop(0)
+            query, i = self.queries[j], self.log[j].worker
+            if kind == START:
+                self.in_flight[i][j] = replace(self.in_flight[i][j], started=True)
+            elif kind == FIRST_TOKEN:
+                self.in_flight[i][j] = replace(self.in_flight[i][j], prefilled=True)
+                self.router.first_token(query, i, time)
+            else:
+                del self.in_flight[i][j]
+                self.router.complete(query, i, time)
+
+
+def makespan(log: Sequence[Served], workers: int) -> float:
+    """max_i P_i, the largest sum of service times on a worker, in seconds."""
+    load = [0.0] * workers
+    for served in log:
+        load[served.worker] += served.end - served.start
+    return max(load)

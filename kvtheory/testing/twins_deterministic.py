@@ -163,7 +163,7 @@ class Belady(UnitTwin):
     Parameters
     ----------
     capacity, oversize
-        As for every twin. A query that is skipped still counts as a next use.
+        As for every twin. A query that is skipped does not count as a next use.
     admission
         ``"forced"``: the served path must be cached. ``"bypass"``: after the query any
         ``capacity`` units of cache and path may stay, so the farthest next uses are dropped, path
@@ -190,6 +190,8 @@ class Belady(UnitTwin):
         """Tell the twin all queries from the first one on."""
         self.uses: dict[Unit, list[int]] = {}
         for t, tokens in enumerate(sequences):
+            if self.oversize == "skip" and len(tokens) > self.capacity:
+                continue
             for unit in path_of(tokens[: self.capacity]):
                 self.uses.setdefault(unit, []).append(t)
 
