@@ -19,7 +19,7 @@ from kvtheory.errors import bad
 from kvtheory.instance import Instance
 from kvtheory.oversize import Oversize, check_oversize, path_units
 from kvtheory.result import PolicyError, Result
-from kvtheory.step import FAULTS, OK, State, init, step
+from kvtheory.step import FAULTS, OK, State, init, serve
 
 Batching = Literal["auto", "map", "vmap"]
 MAP_CHUNK = 1 << 24  # queries served by one call at most, so that progress can be shown
@@ -30,12 +30,12 @@ def _one_lane(
     policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key[Array, ""]
 ) -> tuple[Int[Array, " requests"], Scalar]:
     requests = tape.query_length.shape[0]
-    state, steps = lax.scan(
-        lambda state, t: step(policy, tape, capacity, state, t),
+    state, hits = lax.scan(
+        lambda state, t: serve(policy, tape, capacity, state, t),
         init(policy, tape, capacity, key),
         jnp.arange(requests, dtype=jnp.int32),
     )
-    return steps.hits, state.fault
+    return hits, state.fault
 
 
 def _lanes(
@@ -279,8 +279,8 @@ def _traced(
     policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key[Array, ""]
 ) -> tuple[Array, Array, Array]:
     def one(state: State, t: Scalar) -> tuple[State, tuple[Array, Array]]:
-        state, report = step(policy, tape, capacity, state, t)
-        return state, (report.hits, state.cache.cached)
+        state, hits = serve(policy, tape, capacity, state, t)
+        return state, (hits, state.cache.cached)
 
     requests = jnp.arange(tape.query_length.shape[0], dtype=jnp.int32)
     state, (hits, cached) = lax.scan(one, init(policy, tape, capacity, key), requests)

@@ -1,7 +1,7 @@
-"""Serving one query: what the driver does at each step of its scan.
+"""Serving one query on a worker: touch, evict, load, account.
 
-Route, serve, evict, account. A policy plugs in through `kvtheory.cache.EvictionPolicy`; `init` and
-`step` are pure, to be put into a scan of one's own if need be.
+A policy plugs in through `kvtheory.cache.EvictionPolicy`; `init` and `serve` are pure, to be put
+into a scan of one's own if need be.
 """
 
 from typing import Any, NamedTuple
@@ -39,12 +39,6 @@ class State(NamedTuple):
     fault: Scalar
 
 
-class Step(NamedTuple):
-    """What one query reports."""
-
-    hits: Scalar
-
-
 def init(
     policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key[Array, ""]
 ) -> State:
@@ -58,16 +52,17 @@ def init(
     return State(cache, policy.init(tape, workers, capacity, key), jnp.zeros((), jnp.int32))
 
 
-def step(
+def serve(
     policy: EvictionPolicy,
     tape: Tape,
     capacity: Int[Array, " workers"],
     state: State,
     t: Scalar,
-) -> tuple[State, Step]:
-    """Serve query ``t``: pure, to be put into a scan of one's own if need be."""
+    worker: Scalar | int = 0,
+) -> tuple[State, Scalar]:
+    """Serve query ``t`` on a worker: next state, and the units that hit."""
     cache = state.cache
-    worker = jnp.zeros((), jnp.int32)
+    worker = jnp.asarray(worker, jnp.int32)
     base = worker * tape.edges
     first, stop, length = tape.start[t], tape.start[t + 1], tape.query_length[t]
     hits = lax.fori_loop(
@@ -96,7 +91,7 @@ def step(
     gone = need - left
     used = jnp.where(fits, used + length - hits - gone, used)
     cache = cache._replace(used=write(cache.used, worker, used))
-    return State(cache, own, jnp.maximum(state.fault, fault)), Step(hits)
+    return State(cache, own, jnp.maximum(state.fault, fault)), hits
 
 
 def _evict(

@@ -22,7 +22,7 @@ from kvtheory.cache import EvictionPolicy, Scalar, Tape
 from kvtheory.errors import InputError, bad
 from kvtheory.eviction import random_words
 from kvtheory.instance import Instance
-from kvtheory.simulate import OK, init, step
+from kvtheory.step import OK, init, serve
 from kvtheory.testing.small_driver import on_device, small_tape
 
 LANES = 64
@@ -77,7 +77,7 @@ def driver_law(
     """
     instance = Instance.from_tokens(sequences)
     seen = instance.uncompressed() if policy.per_unit else instance
-    tape = small_tape(policy, seen)
+    tape = small_tape(policy, seen, capacity)
     device_policy, size = on_device(policy), jnp.asarray([capacity], jnp.int32)
     check_scriptable(policy, tape)
 
@@ -133,9 +133,9 @@ def _scripted(
     def lane(index: Array) -> tuple[Array, Array, Array, Array]:
         with _scripted_words(index):
             start = init(policy, tape, size, jax.random.key(0))
-            end, report = lax.scan(lambda s, t: step(policy, tape, size, s, t), start, requests)
+            end, hits = lax.scan(lambda s, t: serve(policy, tape, size, s, t), start, requests)
         (script,) = _scripts(end.policy)
-        return report.hits, end.fault, script.place, script.among
+        return hits, end.fault, script.place, script.among
 
     return lax.map(lane, indices)
 

@@ -51,7 +51,7 @@ class Case:
 
 
 def random_cases(
-    examples: int, seed: int, *, units: int = 12, requests: int = 14, skip: bool = False
+    examples: int, seed: int, *, units: int = 12, requests: int = 16, skip: bool = False
 ) -> Iterator[Case]:
     """Cases on stars, chains and other trees, of at most ``units`` units at most 4 deep.
 
@@ -66,24 +66,25 @@ def random_cases(
     """
     for i in range(examples):
         rng = np.random.default_rng([seed, i])
-        prefixes = _prefixes(rng, int(rng.integers(2, units + 1)))
-        # the last nodes are the deep ones; a few favourites give hits
-        favourites = rng.integers(0, len(prefixes), 4)
-        ends = [
-            int(rng.choice(favourites) if rng.random() < 0.4 else rng.integers(len(prefixes)))
-            for _ in range(int(rng.integers(2, requests + 1)))
-        ]
+        prefixes = _prefixes(rng, int(rng.integers(3, units + 1)))
+        # weight on few nodes gives hits; the root, an empty query, is one of many
+        weight = rng.exponential(size=len(prefixes)) ** rng.choice([0.5, 1.0])
+        weight[0] *= 0.2
+        size = int(rng.integers(3 * requests // 4, requests + 1))
+        ends = rng.choice(len(prefixes), size, p=weight / weight.sum())
         sequences = tuple(prefixes[end] for end in ends)
         longest = max(map(len, sequences))
         asked = len({s[:d] for s in sequences for d in range(1, len(s) + 1)})
         low = 1 if skip else max(1, longest)
-        # small caches evict, and a full one is worth a look
-        high = max(low, asked - int(rng.integers(0, 3)))
-        yield Case(sequences, int(rng.integers(low, high + 1)), int(rng.integers(2**31)))
+        # room for something beside the longest query, but mostly not for everything
+        low, high = (low, asked) if rng.random() < 0.2 else (low + 1, (low + asked + 1) // 2)
+        capacity = int(rng.integers(low, max(low, high) + 1))
+        yield Case(sequences, capacity, int(rng.integers(2**31)))
 
 
 def _prefixes(rng: np.random.Generator, units: int) -> list[tuple[int, ...]]:
     shape = rng.choice(["tree", "tree", "chains", "star"])
+    deepest = rng.choice([2, 3, 4])
     prefixes: list[tuple[int, ...]] = [()]
     children = [0]
     for _ in range(units):
@@ -91,7 +92,8 @@ def _prefixes(rng: np.random.Generator, units: int) -> list[tuple[int, ...]]:
             parent = 0
         else:
             parent = int(rng.integers(len(prefixes)))
-            if len(prefixes[parent]) >= 4 or (shape == "chains" and parent and children[parent]):
+            full = shape == "chains" and children[parent] > 0
+            if len(prefixes[parent]) >= deepest or full:
                 parent = 0
         prefixes.append((*prefixes[parent], children[parent]))
         children[parent] += 1

@@ -5,6 +5,7 @@ Everything is padded to `SMALL`, so that a policy is compiled once for all of th
 
 from functools import partial
 from typing import Any, Literal, NamedTuple
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxtyping import Array, Bool, Int, Key
 from kvtheory.cache import Cache, EvictionPolicy, Prepared, Scalar, Tape, tape_of
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
-from kvtheory.simulate import State, init, step
+from kvtheory.step import State, init, serve
 
 
 class Shape(NamedTuple):
@@ -51,10 +52,15 @@ def run_small(
     key: Key[Array, ""] | None = None,
     *,
     shape: Shape = SMALL,
+    trusted: bool | None = None,
 ) -> Run:
-    """Serve an instance; a query longer than the capacity is skipped."""
-    seen = instance.uncompressed() if policy.per_unit else instance
-    (run,) = run_lanes(policy, seen, [capacity], [key], batching="map", shape=shape)
+    """Serve an instance; a query longer than the capacity is skipped.
+
+    ``trusted`` is in place of that of the policy, which says whether the driver looks for faults.
+    """
+    (run,) = run_lanes(
+        policy, instance, [capacity], [key], batching="map", shape=shape, trusted=trusted
+    )
     return run
 
 
@@ -66,13 +72,15 @@ def run_lanes(
     *,
     batching: Literal["map", "vmap"],
     shape: Shape = SMALL,
+    trusted: bool | None = None,
 ) -> list[Run]:
     """`run_small` on several lanes, each with its capacity and key."""
     seen = instance.uncompressed() if policy.per_unit else instance
     out = run_on_device(
         batching,
+        policy.trusted if trusted is None else trusted,
         on_device(policy),
-        small_tape(policy, seen, shape),
+        small_tape(policy, seen, min(capacities), shape),
         jnp.asarray(capacities, jnp.int32)[:, None],
         jnp.stack([jax.random.key(0) if key is None else key for key in keys]),
     )
@@ -89,14 +97,14 @@ def run_eagerly(
 ) -> np.ndarray:
     """int32[requests]; the hits without compilation, operation by operation."""
     seen = instance.uncompressed() if policy.per_unit else instance
-    tape = small_tape(policy, seen, SMALL)
+    tape = small_tape(policy, seen, capacity)
     policy, size = on_device(policy), jnp.asarray([capacity], jnp.int32)
     hits = []
     with jax.disable_jit():
         state = init(policy, tape, size, key)
         for t in range(instance.requests):
-            state, report = step(policy, tape, size, state, jnp.int32(t))
-            hits.append(int(report.hits))
+            state, hit = serve(policy, tape, size, state, jnp.int32(t))
+            hits.append(int(hit))
     return np.array(hits, np.int32)
 
 
@@ -105,15 +113,17 @@ def on_device(policy: EvictionPolicy) -> EvictionPolicy:
     return jax.tree.map(jnp.asarray, policy.stripped())
 
 
-def small_tape(policy: EvictionPolicy, instance: Instance, shape: Shape = SMALL) -> Tape:
-    """The instance on the device, padded to ``shape``.
+def small_tape(
+    policy: EvictionPolicy, instance: Instance, capacity: int, shape: Shape = SMALL
+) -> Tape:
+    """The instance as the policy prepares it for a capacity, on the device, padded to ``shape``.
 
     Raises
     ------
     InputError
         If the instance is larger than that.
     """
-    tape = tape_of(instance, policy.prepare(instance))
+    tape = tape_of(instance, policy.prepare(instance, path_units(instance) <= capacity))
     sizes = Shape(tape.edges, len(tape.edge), len(tape.query_length))
     if any(have > room for have, room in zip(sizes, shape, strict=True)):
         raise bad("instance", instance, f"must fit {shape._asdict()}")
@@ -141,9 +151,10 @@ def small_tape(policy: EvictionPolicy, instance: Instance, shape: Shape = SMALL)
     )
 
 
-@partial(jax.jit, static_argnames="batching")
+@partial(jax.jit, static_argnames=("batching", "trusted"))
 def run_on_device(
     batching: str,
+    trusted: bool,
     policy: EvictionPolicy,
     tape: Tape,
     capacity: Int[Array, "lanes workers"],
@@ -158,17 +169,18 @@ def run_on_device(
             carry: tuple[State, Array], t: Scalar
         ) -> tuple[tuple[State, Array], tuple[Array, Cache]]:
             state, nan = carry
-            state, report = step(policy, tape, size, state, t)
-            return (state, nan | _has_nan(state.policy)), (report.hits, state.cache)
+            state, hits = serve(policy, tape, size, state, t)
+            return (state, nan | _has_nan(state.policy)), (hits, state.cache)
 
         first = init(policy, tape, size, key)
         requests = jnp.arange(tape.query_length.shape[0], dtype=jnp.int32)
         (state, nan), (hits, cache) = lax.scan(one, (first, _has_nan(first.policy)), requests)
         return hits, cache, state.fault, nan
 
-    if batching == "vmap":
-        return jax.vmap(lane)((capacity, keys))
-    return lax.map(lane, (capacity, keys))
+    with mock.patch.object(type(policy), "trusted", trusted):
+        if batching == "vmap":
+            return jax.vmap(lane)((capacity, keys))
+        return lax.map(lane, (capacity, keys))
 
 
 def _has_nan(state: Any) -> Bool[Array, ""]:

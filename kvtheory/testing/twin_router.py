@@ -4,12 +4,10 @@ import bisect
 import itertools
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TypeVar
 
 from kvtheory.errors import bad
-from kvtheory.testing.twin_cluster import Query, View
+from kvtheory.testing.twin_view import Query, View
 
-T = TypeVar("T")
 Number = float | Fraction
 
 
@@ -63,7 +61,7 @@ class ScriptedDraws(Draws):
         return index
 
 
-def outcomes(run: Callable[[Draws], T]) -> dict[T, float]:
+def outcomes[T](run: Callable[[Draws], T]) -> dict[T, float]:
     """The exact law of what ``run`` returns, by enumerating every sequence of draws.
 
     Examples

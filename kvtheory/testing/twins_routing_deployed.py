@@ -12,8 +12,8 @@ AIBrix gateway (prefix cache).
 import math
 from fractions import Fraction
 
-from kvtheory.testing.twin_cluster import Query, View
 from kvtheory.testing.twin_router import Draws, RouterTwin, least, most
+from kvtheory.testing.twin_view import Query, View
 
 
 def exact(x: float) -> Fraction:
@@ -252,7 +252,6 @@ class AibrixPrefix(RouterTwin):
             for i in candidates
             if n[i] <= mean or (n[i] - mean) ** 2 <= self.deviations**2 * variance
         ]
-        if not fit:
-            return self.uniform_among(least(n))
+        # a worker with the least n always fits, so the rule's last resort is never needed
         percent = [100 * h // query.length if query.length else 0 for h in view.hits]
         return self.uniform_among(least(n, most(percent, fit)))

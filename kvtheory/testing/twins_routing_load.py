@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Literal
 
 from kvtheory.errors import bad, unknown
-from kvtheory.testing.twin_cluster import Query, View
 from kvtheory.testing.twin_router import Draws, RouterTwin, least
+from kvtheory.testing.twin_view import Query, View
 
 Hash = Callable[[Hashable], int]
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from kvtheory.errors import bad
-from kvtheory.testing.twin_cluster import Query, View
 from kvtheory.testing.twin_router import Draws, RouterTwin, least, most
+from kvtheory.testing.twin_view import Query, View
 from kvtheory.testing.twins_routing_load import Hash, digest
 
 
