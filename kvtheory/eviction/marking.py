@@ -159,7 +159,8 @@ class Marking(EvictionPolicy):
         trust = made <= (query.capacity >= jnp.asarray(HARMONIC_STEPS)).sum()
         _, position = smallest.least(state.leaves, cache.used.shape[0], w)
         farthest = tape.edge[jnp.where(position == NEVER, 0, position)]
-        stream, drawn = self._draw(state, query)
+        stream, index = random_words.uniform(state.stream, state.zones.leaves[w])
+        drawn = state.zones.slots[base + index]
         edge = jnp.where(trust, farthest, drawn)
         edge, stream, state = lax.optimization_barrier((edge, stream, state))
         state = state._replace(
@@ -223,15 +224,6 @@ class Marking(EvictionPolicy):
     ) -> Smallest:
         last = cache.last[query.base + edge]
         return smallest.put(leaves, query.base + edge, -tape.prepared.position["rank"][last], last)
-
-    def _draw(self, state: MarkingState, query: Query) -> tuple[RandomWords, Scalar]:
-        n = state.zones.leaves[query.worker]
-        stream, index, _ = lax.while_loop(
-            lambda carry: carry[2] == 0,
-            lambda carry: random_words.below(carry[0], n),
-            random_words.below(state.stream, n),
-        )
-        return stream, state.zones.slots[query.base + index]
 
 
 def perturbed_next_uses(instance: Instance, noise: float = 0.0, seed: int = 0) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Int, Key, UInt32
 
 from kvtheory.cache import Scalar
@@ -58,6 +59,15 @@ def below(stream: RandomWords, n: Int[Array, ""]) -> tuple[RandomWords, Scalar, 
     number, low = _product(random, size)
     counts = low >= (jnp.uint32(0) - size) % jnp.maximum(size, 1)
     return stream, number.astype(jnp.int32), counts.astype(jnp.int32)
+
+
+def uniform(stream: RandomWords, n: int | Int[Array, ""]) -> tuple[RandomWords, Scalar]:
+    """Next stream, and a number uniform in 0 … n − 1, drawn until it counts."""
+    size = jnp.asarray(n, jnp.int32)
+    stream, number, _ = lax.while_loop(
+        lambda carry: carry[2] == 0, lambda carry: below(carry[0], size), below(stream, size)
+    )
+    return stream, number
 
 
 def _product(a: Word, b: Word) -> tuple[Word, Word]:

@@ -17,12 +17,19 @@ from kvtheory.cache import EvictionPolicy
 from kvtheory.errors import InputError
 from kvtheory.instance import Instance
 from kvtheory.step import FAULTS, OK
-from kvtheory.testing import small_driver
 from kvtheory.testing.driver_law import TooManyRuns, check_scriptable, driver_law
 from kvtheory.testing.exhaustive import optimum_by_search
 from kvtheory.testing.law import law
 from kvtheory.testing.small_cases import Case, random_cases, smallest_failing
-from kvtheory.testing.small_driver import WIDE, Run, run_eagerly, run_lanes, run_small
+from kvtheory.testing.small_driver import (
+    WIDE,
+    Run,
+    compilations,
+    run_eagerly,
+    run_lanes,
+    run_small,
+    small_tape,
+)
 from kvtheory.tree import PrefixTree
 
 __all__ = ["CheckFailed", "Report", "check_eviction"]
@@ -197,7 +204,9 @@ def _broken_rules(policy: EvictionPolicy, case: Case) -> str:
         if (cached[above[held]] < length[above[held]]).any():
             return f"after query {t} a unit is cached without its ancestors"
         if cached.sum() > case.capacity or cached.sum() != run.cache.used[t, 0]:
-            return f"after query {t} {cached.sum()} units are cached, {run.cache.used[t, 0]} counted"
+            return (
+                f"{cached.sum()} units are cached after query {t}, {run.cache.used[t, 0]} counted"
+            )
         if not fits:
             if (cached != before).any():
                 return f"query {t} does not fit but changes the cache"
@@ -224,7 +233,7 @@ def _not_scriptable(policy: EvictionPolicy) -> str:
     case = next(random_cases(1, 0))
     seen = case.instance.uncompressed() if policy.per_unit else case.instance
     try:
-        check_scriptable(policy, small_driver.small_tape(policy, seen, case.capacity))
+        check_scriptable(policy, small_tape(policy, seen, case.capacity))
     except InputError as error:
         return str(error)
     return ""
@@ -316,10 +325,14 @@ def _differs_eagerly(policy: EvictionPolicy, case: Case) -> str:
 
 def _compiles(policy: EvictionPolicy, case: Case) -> str:
     run_small(policy, case.instance, case.capacity, case.key)
-    before = small_driver.run_on_device._cache_size()
-    for name, other in _other_parameters(policy):
-        run_small(other, case.instance, case.capacity, case.key)
-        if small_driver.run_on_device._cache_size() != before:
+    before = compilations()
+    other = next(random_cases(1, case.seed))
+    run_small(policy, other.instance, other.capacity, other.key)
+    if compilations() != before:
+        return "another instance, capacity and key compile anew"
+    for name, changed in _other_parameters(policy):
+        run_small(changed, case.instance, case.capacity, case.key)
+        if compilations() != before:
             return f"another value of {name!r} compiles anew: the field must not be static"
     return ""
 

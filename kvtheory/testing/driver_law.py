@@ -6,7 +6,7 @@ there were to choose from is noted, so that every sequence of draws can be run.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -141,7 +141,7 @@ def _scripted(
 
 
 @contextmanager
-def _scripted_words(index: Int[Array, " draws"]) -> Iterator[None]:
+def _scripted_words(index: Int[Array, " draws"]) -> Generator[None]:
     def start(key: Key[Array, ""]) -> Script:
         return Script(jnp.zeros((), jnp.int32), index, jnp.ones(DRAWS, jnp.int32))
 

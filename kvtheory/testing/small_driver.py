@@ -3,6 +3,7 @@
 Everything is padded to `SMALL`, so that a policy is compiled once for all of them.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 from unittest import mock
@@ -16,6 +17,7 @@ from jaxtyping import Array, Bool, Int, Key
 from kvtheory.cache import Cache, EvictionPolicy, Prepared, Scalar, Tape, tape_of
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
+from kvtheory.oversize import path_units
 from kvtheory.step import State, init, serve
 
 
@@ -29,6 +31,8 @@ class Shape(NamedTuple):
 
 SMALL = Shape(edges=16, positions=64, requests=16)
 WIDE = Shape(edges=32, positions=128, requests=32)
+
+_traces = 0
 
 
 class Run(NamedTuple):
@@ -67,8 +71,8 @@ def run_small(
 def run_lanes(
     policy: EvictionPolicy,
     instance: Instance,
-    capacities: list[int],
-    keys: list[Key[Array, ""] | None],
+    capacities: Sequence[int],
+    keys: Sequence[Key[Array, ""] | None],
     *,
     batching: Literal["map", "vmap"],
     shape: Shape = SMALL,
@@ -161,6 +165,8 @@ def run_on_device(
     keys: Key[Array, " lanes"],
 ) -> tuple[Int[Array, "lanes requests"], Cache, Int[Array, " lanes"], Bool[Array, " lanes"]]:
     """Hits and caches after each query, the fault, and whether there was a NaN; all by lane."""
+    global _traces
+    _traces += 1
 
     def lane(args: tuple[Array, Array]) -> tuple[Array, Cache, Array, Array]:
         size, key = args
@@ -181,6 +187,11 @@ def run_on_device(
         if batching == "vmap":
             return jax.vmap(lane)((capacity, keys))
         return lax.map(lane, (capacity, keys))
+
+
+def compilations() -> int:
+    """How many times `run_on_device` has been compiled so far."""
+    return _traces
 
 
 def _has_nan(state: Any) -> Bool[Array, ""]:

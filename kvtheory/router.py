@@ -1,0 +1,106 @@
+"""The interface of a routing policy, and what a router may see.
+
+A router sees only what has happened by the arrival of the query that it routes.
+"""
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+from jaxtyping import Array, Float, Int, Key
+
+from kvtheory.cache import Scalar, Tape
+
+Time = Float[Array, ""]
+
+
+class Seen(NamedTuple):
+    """A query and the cluster as its router sees them; arrays have one entry per worker.
+
+    Attributes
+    ----------
+    t, now
+        Index of the query, and its arrival in seconds.
+    length, first, stop
+        Its units, and its place in ``tape.edge`` (deepest edge first).
+    hits
+        int32; units of it in the viewed caches.
+    tree
+        int32; units in the viewed caches.
+    in_flight, queued
+        int32; queries routed and not known to be finished, and those of them not known to have
+        started.
+    pending
+        int32; units still to prefill, as believed when they were routed: those of the queries in
+        flight whose first token is not seen.
+    work
+        float; believed seconds of the queries in flight, one that runs counting whole.
+    true_work
+        float; seconds until the worker is idle, in truth.
+    total
+        float; believed seconds of everything routed there so far.
+    service
+        float; believed seconds of service of this query, Cost̃.
+    """
+
+    t: Scalar
+    now: Time
+    length: Scalar
+    first: Scalar
+    stop: Scalar
+    hits: Int[Array, " workers"]
+    tree: Int[Array, " workers"]
+    in_flight: Int[Array, " workers"]
+    queued: Int[Array, " workers"]
+    pending: Int[Array, " workers"]
+    work: Float[Array, " workers"]
+    true_work: Float[Array, " workers"]
+    total: Float[Array, " workers"]
+    service: Float[Array, " workers"]
+
+
+class Event(NamedTuple):
+    """A query that had its first token, or was completed, on a worker.
+
+    ``before`` is when the worker completed the query before it (0 if there was none), ``hits``
+    what was believed of the query's hits when it was routed there, ``service`` the believed
+    seconds of service.
+    """
+
+    t: Scalar
+    worker: Scalar
+    time: Time
+    arrival: Time
+    before: Time
+    length: Scalar
+    hits: Scalar
+    service: Time
+
+
+class RoutingPolicy(eqx.Module):
+    """What a router provides: a state of its own, and a worker for each query.
+
+    The fields of the module are its hyper-parameters. Before a query is routed the driver calls
+    `first_token` and `complete` for all that has happened, in order of time.
+    """
+
+    name: ClassVar[str] = ""
+    source: ClassVar[str] = ""
+    guarantee: ClassVar[str] = "heuristic"
+    randomised: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def init(self, tape: Tape, workers: int, key: Key[Array, ""]) -> Any:
+        """The state before the first query."""
+
+    @abc.abstractmethod
+    def route(self, state: Any, tape: Tape, seen: Seen) -> tuple[Any, Scalar]:
+        """Next state, and the worker for the query."""
+
+    def first_token(self, state: Any, tape: Tape, event: Event) -> Any:
+        """The prefill of a query has ended."""
+        return state
+
+    def complete(self, state: Any, tape: Tape, event: Event) -> Any:
+        """The service of a query has ended."""
+        return state

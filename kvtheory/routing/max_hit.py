@@ -1,0 +1,26 @@
+"""Affinity only: the worker that holds most of the query."""
+
+from typing import ClassVar
+
+from jaxtyping import Array, Key
+
+from kvtheory.cache import Scalar, Tape
+from kvtheory.router import RoutingPolicy, Seen
+from kvtheory.routing.ties import first_least
+
+
+class MaxHit(RoutingPolicy):
+    """Most hits; ties to fewer queries in flight, then the index.
+
+    Nothing bounds the load: one hot prefix sends everything to one worker.
+    """
+
+    name: ClassVar[str] = "max_hit"
+    source: ClassVar[str] = "Wu, Silwal, Zhang 2026 (affinity only)"
+    guarantee: ClassVar[str] = "none; up to M times the optimal makespan"
+
+    def init(self, tape: Tape, workers: int, key: Key[Array, ""]) -> tuple[()]:
+        return ()
+
+    def route(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
+        return state, first_least(-seen.hits, seen.in_flight)

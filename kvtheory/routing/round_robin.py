@@ -1,0 +1,23 @@
+"""Round robin: the workers take turns."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key
+
+from kvtheory.cache import Scalar, Tape
+from kvtheory.router import RoutingPolicy, Seen
+
+
+class RoundRobin(RoutingPolicy):
+    """Query t goes to worker t mod M."""
+
+    name: ClassVar[str] = "round_robin"
+    source: ClassVar[str] = "every load balancer"
+    guarantee: ClassVar[str] = "none; even counts"
+
+    def init(self, tape: Tape, workers: int, key: Key[Array, ""]) -> Int[Array, ""]:
+        return jnp.zeros((), jnp.int32)
+
+    def route(self, state: Scalar, tape: Tape, seen: Seen) -> tuple[Scalar, Scalar]:
+        return (state + 1) % seen.hits.shape[0], state

@@ -1,0 +1,213 @@
+"""The driver for many workers: a router and an eviction policy on a cluster, seeds as lanes."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Key
+
+from kvtheory.cache import EvictionPolicy, tape_of
+from kvtheory.cluster import Cluster
+from kvtheory.cluster_result import ClusterResult
+from kvtheory.dispatch import Fleet, Trace, Traffic, View, ViewName, run_cluster
+from kvtheory.errors import InputError, bad
+from kvtheory.eviction.llru import LeafLRU
+from kvtheory.instance import Instance
+from kvtheory.oversize import Oversize, check_oversize
+from kvtheory.result import PolicyError
+from kvtheory.router import RoutingPolicy
+from kvtheory.simulate import Batching, check_key
+from kvtheory.step import FAULTS, OK
+
+
+def simulate_cluster(
+    instance: Instance,
+    cluster: Cluster,
+    router: RoutingPolicy,
+    eviction: EvictionPolicy,
+    *,
+    view: ViewName = "routed",
+    view_capacity: int | Sequence[int] | None = None,
+    refresh: float | None = None,
+    own_dispatches: bool = False,
+    believed: Cluster | None = None,
+    seeds: int = 1,
+    key: Key[Array, ""] | None = None,
+    oversize: Oversize = "error",
+    batching: Batching = "auto",
+    progress: Callable[[int], object] | None = None,
+) -> ClusterResult:
+    """Route and serve all queries of an instance, on several seeds at once.
+
+    Parameters
+    ----------
+    instance
+        The request sequence, with arrival times.
+    cluster
+        Workers with their true costs, speeds and capacities.
+    router, eviction
+        The policies.
+    view
+        How the router sees the caches: ``"routed"``, its own tree per worker of what it sent
+        there, in leaf-LRU order and blind to evictions; ``"oracle"``, the true caches;
+        ``"stale"``, caches and queues as they were at the last multiple of ``refresh``.
+    view_capacity
+        Units of each tree of ``view="routed"``; by default the capacities of the workers.
+    refresh
+        Seconds between two looks of ``view="stale"``.
+    own_dispatches
+        With ``view="stale"``: count what was routed since the last look.
+    believed
+        Costs and speeds as the router believes them; by default the true ones.
+    seeds, key, oversize, batching, progress
+        As for `kvtheory.simulate.simulate`. Eviction and routing have streams of their own.
+
+    Raises
+    ------
+    InputError
+        For bad arguments, or an instance without arrival times.
+    PolicyError
+        If the eviction policy breaks the rules, or the router names no worker.
+
+    Notes
+    -----
+    Times are float64. Memory: O(workers · edges + requests) a lane.
+    """
+    key = check_key(jax.random.key(0) if key is None else key)
+    if seeds < 1:
+        raise bad("seeds", seeds, "must be at least 1")
+    if batching not in ("auto", "map", "vmap"):
+        raise bad("batching", batching, "must be 'auto', 'map' or 'vmap'")
+    if batching == "auto":
+        batching = "map" if jax.default_backend() == "cpu" else "vmap"
+    if instance.arrival is None:
+        raise InputError(
+            f"instance {instance.name!r} has no arrival times: pass rate= to its generator, or "
+            "dataclasses.replace(instance, arrival=…)"
+        )
+    if cluster.block_size != instance.block_size:
+        raise bad(
+            "cluster.block_size",
+            cluster.block_size,
+            f"must be that of the instance, {instance.block_size}",
+        )
+    if oversize == "truncate" and len(set(cluster.capacity.tolist())) > 1:
+        raise bad("oversize", oversize, "cuts the tree at one depth, so capacities must be equal")
+    seen = check_oversize(instance, int(cluster.capacity.min()), oversize)
+    trees = _view_capacity(view, view_capacity, cluster, seen)
+    if view == "stale" and not (refresh and refresh > 0 and np.isfinite(refresh)):
+        raise bad("refresh", refresh, "view='stale' needs the seconds between two looks")
+    believed = cluster if believed is None else believed
+    if believed.workers != cluster.workers:
+        raise bad("believed", f"{believed.workers} workers", f"must have {cluster.workers}")
+    run = seen.uncompressed() if eviction.per_unit else seen
+
+    begin = time.perf_counter()
+    # queries of hours of a trace need more than a float32 holds
+    with jax.enable_x64(True):
+        tape = tape_of(run, eviction.prepare(run))
+        shared = (
+            _on_device(router),
+            _on_device(eviction.stripped()),
+            tape,
+            _traffic(instance, tape.query_length.shape[0]),
+            _fleet(cluster),
+            _fleet(believed),
+            jnp.asarray(trees, jnp.int32),
+            jnp.asarray(refresh or 1.0, jnp.float64),
+        )
+        lanes: list[Trace] = []
+        for s in range(seeds) if batching == "map" else [range(seeds)]:
+            keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.atleast_1d(jnp.asarray(s)))
+            kind = (view, own_dispatches, batching)
+            lanes.append(jax.tree.map(np.asarray, _jitted(kind, shared, keys)))
+            if progress is not None:
+                progress(len(keys))
+    out = Trace(*(np.concatenate(field) for field in zip(*lanes, strict=True)))
+    for fault in np.asarray(out.fault).tolist():
+        if fault != OK:
+            raise PolicyError(f"eviction policy {eviction.name!r} {FAULTS[fault]}")
+    n = instance.requests
+    worker = np.asarray(out.worker)[:, :n]
+    if ((worker < 0) | (worker >= cluster.workers)).any():
+        raise PolicyError(f"router {router.name!r} named a worker that is not there")
+    return ClusterResult(
+        instance=instance,
+        cluster=cluster,
+        router=router.name,
+        eviction=eviction.name,
+        worker=worker,
+        hits=np.asarray(out.hits)[:, :n],
+        believed=np.asarray(out.believed)[:, :n],
+        start=np.asarray(out.start)[:, :n],
+        first_token=np.asarray(out.first_token)[:, :n],
+        end=np.asarray(out.end)[:, :n],
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _lanes(kind: tuple[str, bool, str], shared: Any, keys: Key[Array, " lanes"]) -> Trace:
+    name, own_dispatches, batching = kind
+    router, eviction, *rest = shared
+    view = View(name, LeafLRU(), own_dispatches)
+
+    def lane(key: Key[Array, ""]) -> Trace:
+        evict, route = jax.random.split(key)
+        return run_cluster(router, eviction, view, *rest, evict, route)
+
+    return jax.vmap(lane)(keys) if batching == "vmap" else lax.map(lane, keys)
+
+
+_jitted = jax.jit(_lanes, static_argnums=0)
+
+
+def _on_device(policy: Any) -> Any:
+    return jax.tree.map(jnp.asarray, policy)
+
+
+def _view_capacity(
+    view: str, given: int | Sequence[int] | None, cluster: Cluster, seen: Instance
+) -> np.ndarray:
+    if view not in ("oracle", "routed", "stale"):
+        raise bad("view", view, "must be 'oracle', 'routed' or 'stale'")
+    if given is None:
+        return cluster.capacity
+    if view != "routed":
+        raise bad("view_capacity", given, "belongs to view='routed'")
+    trees = np.broadcast_to(np.asarray(given, np.int64), cluster.capacity.shape)
+    if (trees < 1).any() or (trees >= 2**31).any():
+        raise bad("view_capacity", given, "must be a positive number of units")
+    # what no query can fill may as well be as large as the tree
+    longest = int(seen.tree.depth.max()) if seen.tree.edges else 1
+    if (trees < longest).any():
+        raise bad("view_capacity", given, f"must hold the longest query, {longest} units")
+    return trees
+
+
+def _fleet(cluster: Cluster) -> Fleet:
+    seconds = (
+        cluster.alpha_cached,
+        cluster.alpha_miss,
+        cluster.alpha_out,
+        cluster.overhead,
+        cluster.speed,
+    )
+    return Fleet(
+        jnp.asarray(cluster.capacity, jnp.int32),
+        *(jnp.asarray(values, jnp.float64) for values in seconds),
+    )
+
+
+def _traffic(instance: Instance, size: int) -> Traffic:
+    assert instance.arrival is not None
+    n = instance.requests
+    arrival = np.full(size, instance.arrival[-1] if n else 0.0)
+    arrival[:n] = instance.arrival
+    output = np.zeros(size)
+    if instance.output_length is not None:
+        output[:n] = instance.output_length
+    return Traffic(jnp.asarray(arrival), jnp.asarray(output))
