@@ -54,6 +54,7 @@ class Look(NamedTuple):
     in_flight: Int[Array, " workers"]
     queued: Int[Array, " workers"]
     pending: Int[Array, " workers"]
+    waiting: Int[Array, " workers"]
     work: Float[Array, " workers"]
     true_work: Float[Array, " workers"]
 
@@ -82,6 +83,7 @@ def init_cluster(
     tape: Tape,
     fleet: Fleet,
     view_capacity: Int[Array, " workers"],
+    prepared: dict[str, Array],
     key: Key[Array, ""],
     route_key: Key[Array, ""],
 ) -> ClusterState:
@@ -93,8 +95,8 @@ def init_cluster(
     return ClusterState(
         serving=serving,
         queues=queueing.init(requests, workers),
-        look=Look(shown, jnp.full((), -1, jnp.int32), zero, zero, zero, seconds, seconds),
-        router=router.init(tape, workers, route_key),
+        look=Look(shown, jnp.full((), -1, jnp.int32), zero, zero, zero, zero, seconds, seconds),
+        router=router.init(tape, workers, prepared, route_key),
     )
 
 
@@ -154,13 +156,18 @@ def arrive(
         stop=stop,
         hits=hits,
         tree=caches.used,
+        capacity=believed.capacity,
         in_flight=look.in_flight if stale else queues.in_flight,
         queued=look.queued if stale else queues.queued,
         pending=look.pending if stale else queues.pending,
+        waiting=look.waiting if stale else queues.waiting,
         work=look.work if stale else queues.work,
         true_work=look.true_work if stale else jnp.maximum(queues.free - now, 0.0),
         total=queues.total,
         service=believed.prefill(length, hits) + believed.output(traffic.output[t]),
+        miss_work=believed.alpha_miss * (length - hits) / believed.speed
+        + believed.output(traffic.output[t]),
+        alpha_miss=believed.alpha_miss,
     )
     # XLA would copy the caches for a read that is not ordered before the writes below
     seen, state, queues, look, own = lax.optimization_barrier((seen, state, queues, look, own))
@@ -181,6 +188,7 @@ def arrive(
             in_flight=look.in_flight.at[worker].add(1),
             queued=look.queued.at[worker].add(1),
             pending=look.pending.at[worker].add(length - seen.hits[worker]),
+            waiting=look.waiting.at[worker].add(length - seen.hits[worker]),
             work=look.work.at[worker].add(service),
         )
     return ClusterState(serving, queues, look, own), hit
@@ -194,6 +202,7 @@ def _poll(queues: Queues, look: Look, serving: State, poll: Scalar, at: Array) -
         queues.in_flight,
         queues.queued,
         queues.pending,
+        queues.waiting,
         queues.work,
         jnp.maximum(queues.free - at, 0.0),
     )
@@ -221,6 +230,7 @@ def run_cluster(
     believed: Fleet,
     view_capacity: Int[Array, " workers"],
     refresh: Float[Array, ""],
+    prepared: dict[str, Array],
     key: Key[Array, ""],
     route_key: Key[Array, ""],
 ) -> Trace:
@@ -244,7 +254,7 @@ def run_cluster(
 
     state, hits = lax.scan(
         one,
-        init_cluster(router, eviction, view, tape, fleet, view_capacity, key, route_key),
+        init_cluster(router, eviction, view, tape, fleet, view_capacity, prepared, key, route_key),
         jnp.arange(requests, dtype=jnp.int32),
     )
     times = state.queues.time.reshape(3, requests)

@@ -37,6 +37,7 @@ class Queues(NamedTuple):
     in_flight: Int[Array, " workers"]
     queued: Int[Array, " workers"]
     pending: Int[Array, " workers"]
+    waiting: Int[Array, " workers"]
     work: Float[Array, " workers"]
     total: Float[Array, " workers"]
 
@@ -59,6 +60,7 @@ def init(requests: int, workers: int) -> Queues:
         in_flight=zero,
         queued=zero,
         pending=zero,
+        waiting=zero,
         work=seconds,
         total=seconds,
     )
@@ -101,6 +103,7 @@ def dispatch(
         in_flight=of.in_flight.at[worker].add(1),
         queued=of.queued.at[worker].add(1),
         pending=of.pending.at[worker].add(length - believed),
+        waiting=of.waiting.at[worker].add(length - believed),
         work=of.work.at[worker].add(service),
         total=of.total.at[worker].add(service),
     )
@@ -156,6 +159,7 @@ def happen[T](
             in_flight=write(q.in_flight, worker, in_flight),
             queued=q.queued.at[worker].add(-started.astype(jnp.int32)),
             pending=q.pending.at[worker].add(jnp.where(first, event.hits - event.length, 0)),
+            waiting=q.waiting.at[worker].add(jnp.where(started, event.hits - event.length, 0)),
             finished=q.finished.at[worker].set(jnp.where(ended, time, q.finished[worker])),
         )
         router = once(first, lambda r: tell[0](r, event), router)

@@ -10,6 +10,7 @@ import equinox as eqx
 from jaxtyping import Array, Float, Int, Key
 
 from kvtheory.cache import Scalar, Tape
+from kvtheory.instance import Instance
 
 Time = Float[Array, ""]
 
@@ -25,22 +26,26 @@ class Seen(NamedTuple):
         Its units, and its place in ``tape.edge`` (deepest edge first).
     hits
         int32; units of it in the viewed caches.
-    tree
-        int32; units in the viewed caches.
+    tree, capacity
+        int32; units in the viewed caches, and those that the workers hold, as believed.
     in_flight, queued
         int32; queries routed and not known to be finished, and those of them not known to have
         started.
     pending
         int32; units still to prefill, as believed when they were routed: those of the queries in
         flight whose first token is not seen.
+    waiting
+        int32; the part of ``pending`` that belongs to queries not known to have started.
     work
         float; believed seconds of the queries in flight, one that runs counting whole.
     true_work
         float; seconds until the worker is idle, in truth.
     total
         float; believed seconds of everything routed there so far.
-    service
-        float; believed seconds of service of this query, Cost̃.
+    service, miss_work
+        float; believed seconds of service of this query, Cost̃, and of its misses and output.
+    alpha_miss
+        float; believed seconds per missed unit.
     """
 
     t: Scalar
@@ -50,13 +55,22 @@ class Seen(NamedTuple):
     stop: Scalar
     hits: Int[Array, " workers"]
     tree: Int[Array, " workers"]
+    capacity: Int[Array, " workers"]
     in_flight: Int[Array, " workers"]
     queued: Int[Array, " workers"]
     pending: Int[Array, " workers"]
+    waiting: Int[Array, " workers"]
     work: Float[Array, " workers"]
     true_work: Float[Array, " workers"]
     total: Float[Array, " workers"]
     service: Float[Array, " workers"]
+    miss_work: Float[Array, " workers"]
+    alpha_miss: Float[Array, " workers"]
+
+    @property
+    def workers(self) -> int:
+        """Number of workers, M."""
+        return self.hits.shape[0]
 
 
 class Event(NamedTuple):
@@ -89,9 +103,18 @@ class RoutingPolicy(eqx.Module):
     guarantee: ClassVar[str] = "heuristic"
     randomised: ClassVar[bool] = False
 
+    def prepare(self, instance: Instance, workers: int) -> dict[str, Any]:
+        """Arrays made once on the host, with one row per query, for `init`.
+
+        For routers that hash the ids of a query, which the device does not know.
+        """
+        return {}
+
     @abc.abstractmethod
-    def init(self, tape: Tape, workers: int, key: Key[Array, ""]) -> Any:
-        """The state before the first query."""
+    def init(
+        self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
+    ) -> Any:
+        """The state before the first query; ``prepared`` as made on the host, padded with 0."""
 
     @abc.abstractmethod
     def route(self, state: Any, tape: Tape, seen: Seen) -> tuple[Any, Scalar]:

@@ -119,6 +119,7 @@ def simulate_cluster(
             _fleet(believed),
             jnp.asarray(trees, jnp.int32),
             jnp.asarray(refresh or 1.0, jnp.float64),
+            _padded(router.prepare(instance, cluster.workers), tape.query_length.shape[0]),
         )
         lanes: list[Trace] = []
         for s in range(seeds) if batching == "map" else [range(seeds)]:
@@ -200,6 +201,13 @@ def _fleet(cluster: Cluster) -> Fleet:
         jnp.asarray(cluster.capacity, jnp.int32),
         *(jnp.asarray(values, jnp.float64) for values in seconds),
     )
+
+
+def _padded(rows: dict[str, np.ndarray], size: int) -> dict[str, Array]:
+    return {
+        name: jnp.asarray(np.concatenate([a, np.zeros((size - len(a), *a.shape[1:]), a.dtype)]))
+        for name, a in rows.items()
+    }
 
 
 def _traffic(instance: Instance, size: int) -> Traffic:

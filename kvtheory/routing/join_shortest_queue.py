@@ -16,7 +16,9 @@ class JoinShortestQueue(RoutingPolicy):
     source: ClassVar[str] = "Winston 1977"
     guarantee: ClassVar[str] = "optimal for equal exponential services; heuristic here"
 
-    def init(self, tape: Tape, workers: int, key: Key[Array, ""]) -> tuple[()]:
+    def init(
+        self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
+    ) -> tuple[()]:
         return ()
 
     def route(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:

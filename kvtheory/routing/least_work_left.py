@@ -36,7 +36,9 @@ class LeastWorkLeft(RoutingPolicy):
         if self.work not in ("believed", "true"):
             raise bad("work", self.work, "must be 'believed' or 'true'")
 
-    def init(self, tape: Tape, workers: int, key: Key[Array, ""]) -> tuple[()]:
+    def init(
+        self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
+    ) -> tuple[()]:
         return ()
 
     def route(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:

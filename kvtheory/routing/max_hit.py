@@ -19,7 +19,9 @@ class MaxHit(RoutingPolicy):
     source: ClassVar[str] = "Wu, Silwal, Zhang 2026 (affinity only)"
     guarantee: ClassVar[str] = "none; up to M times the optimal makespan"
 
-    def init(self, tape: Tape, workers: int, key: Key[Array, ""]) -> tuple[()]:
+    def init(
+        self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
+    ) -> tuple[()]:
         return ()
 
     def route(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:

@@ -19,11 +19,13 @@ class PowerOfTwo(RoutingPolicy):
     guarantee: ClassVar[str] = "queues of log log length for equal services; heuristic here"
     randomised: ClassVar[bool] = True
 
-    def init(self, tape: Tape, workers: int, key: Key[Array, ""]) -> RandomWords:
+    def init(
+        self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
+    ) -> RandomWords:
         return random_words.init(key)
 
     def route(self, state: RandomWords, tape: Tape, seen: Seen) -> tuple[RandomWords, Scalar]:
-        workers = seen.hits.shape[0]
+        workers = seen.workers
         state, one = random_words.uniform(state, workers)
         if workers == 1:
             return state, one

@@ -18,8 +18,10 @@ class RandomWorker(RoutingPolicy):
     guarantee: ClassVar[str] = "none; the load of a worker exceeds the mean by O(√(load·log M))"
     randomised: ClassVar[bool] = True
 
-    def init(self, tape: Tape, workers: int, key: Key[Array, ""]) -> RandomWords:
+    def init(
+        self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
+    ) -> RandomWords:
         return random_words.init(key)
 
     def route(self, state: RandomWords, tape: Tape, seen: Seen) -> tuple[RandomWords, Scalar]:
-        return random_words.uniform(state, seen.hits.shape[0])
+        return random_words.uniform(state, seen.workers)

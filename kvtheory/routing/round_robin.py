@@ -16,8 +16,10 @@ class RoundRobin(RoutingPolicy):
     source: ClassVar[str] = "every load balancer"
     guarantee: ClassVar[str] = "none; even counts"
 
-    def init(self, tape: Tape, workers: int, key: Key[Array, ""]) -> Int[Array, ""]:
+    def init(
+        self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
+    ) -> Int[Array, ""]:
         return jnp.zeros((), jnp.int32)
 
     def route(self, state: Scalar, tape: Tape, seen: Seen) -> tuple[Scalar, Scalar]:
-        return (state + 1) % seen.hits.shape[0], state
+        return (state + 1) % seen.workers, state

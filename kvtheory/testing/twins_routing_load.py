@@ -8,7 +8,8 @@ constants are those of KubeAI.
 """
 
 import hashlib
-from collections.abc import Callable, Hashable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
 from typing import Literal
 
@@ -140,18 +141,25 @@ class ConsistentHashBounded(RouterTwin):
             (hash_of(("node", i, r)), i) for i in range(workers) for r in range(replicas)
         )
 
-    def clockwise(self, tokens: Sequence[int]) -> list[int]:
+    def clockwise(self, tokens: Sequence[int]) -> Iterator[int]:
         """The workers in the order in which the ring meets them, from the key of a query on."""
         at = self.hash_of(("key", tuple(tokens[: self.prefix])))
-        behind = [i for place, i in self.ring if place < at]
-        ahead = [i for place, i in self.ring if place >= at]
-        return list(dict.fromkeys(ahead + behind))
+        begin = bisect_left(self.ring, (at, 0))
+        met: set[int] = set()
+        for k in range(len(self.ring)):
+            worker = self.ring[(begin + k) % len(self.ring)][1]
+            if worker not in met:
+                met.add(worker)
+                yield worker
+            if len(met) == self.workers:
+                return
 
     def propose(self, query: Query, view: View, now: float) -> int:
         """The first worker on the ring that is not too busy."""
-        bound = self.factor * (sum(view.n) + 1) / self.workers
-        order = self.clockwise(query.tokens)
-        return next((i for i in order if view.n[i] + self.count_itself <= bound), order[0])
+        n = view.n
+        bound = self.factor * (sum(n) + 1) / self.workers
+        order = list(self.clockwise(query.tokens))
+        return next((i for i in order if n[i] + self.count_itself <= bound), order[0])
 
 
 class MaxHit(RouterTwin):

@@ -1,0 +1,100 @@
+"""NVIDIA Dynamo's KV routers: blocks to prefill plus blocks to hold."""
+
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from kvtheory.cache import Scalar, Tape
+from kvtheory.eviction import random_words
+from kvtheory.eviction.random_words import RandomWords
+from kvtheory.router import Event, RoutingPolicy, Seen
+from kvtheory.routing import in_flight_units
+from kvtheory.routing.in_flight_units import InFlightUnits
+from kvtheory.routing.ties import near_least, uniform
+
+
+class DynamoState(NamedTuple):
+    """Units in flight, and the random stream."""
+
+    flying: InFlightUnits
+    stream: RandomWords
+
+
+class Dynamo(RoutingPolicy):
+    """v = ``weight``·(units to prefill) + distinct units in flight, this query included in both.
+
+    A block is a unit. With ``temperature`` 0 the smallest v is taken, equal ones are drawn; else
+    worker i with probability in proportion to exp(−(v_i − min)/((max − min)·temperature)).
+
+    Parameters
+    ----------
+    weight
+        Of the prefill term.
+    temperature
+        Of the choice.
+    """
+
+    weight: float = 1.0
+    temperature: float = 0.0
+
+    name: ClassVar[str] = "dynamo"
+    source: ClassVar[str] = "NVIDIA Dynamo KV router, August 2025"
+    randomised: ClassVar[bool] = True
+
+    def init(
+        self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
+    ) -> DynamoState:
+        return DynamoState(in_flight_units.init(tape, workers), random_words.init(key))
+
+    def prefill(self, seen: Seen) -> Float[Array, " workers"]:
+        """The prefill term of each worker."""
+        return self.weight * (seen.pending + seen.length - seen.hits)
+
+    def route(self, state: DynamoState, tape: Tape, seen: Seen) -> tuple[DynamoState, Scalar]:
+        more = in_flight_units.more_with(state.flying, tape, seen.first, seen.stop)
+        value = self.prefill(seen) + (state.flying.units + more)
+        low, high = value.min(), value.max()
+        stream, tied = uniform(state.stream, near_least(value))
+        stream, word = random_words.word(stream)
+        warm = (self.temperature > 0) & (high > low)
+        scale = jnp.where(warm, (high - low) * self.temperature, 1.0)
+        chance = jnp.cumsum(jnp.exp(-(value - low) / scale))
+        point = (word.astype(float) + 0.5) / 2.0**32 * chance[-1]
+        drawn = jnp.minimum((chance <= point).sum(dtype=jnp.int32), seen.workers - 1)
+        worker = jnp.where(warm, drawn, tied)
+        flying = in_flight_units.change(state.flying, tape, seen.first, seen.stop, worker, 1)
+        return DynamoState(flying, stream), worker
+
+    def complete(self, state: DynamoState, tape: Tape, event: Event) -> DynamoState:
+        first, stop = tape.start[event.t], tape.start[event.t + 1]
+        flying = in_flight_units.change(state.flying, tape, first, stop, event.worker, -1)
+        return state._replace(flying=flying)
+
+
+class Dynamo2026(Dynamo):
+    """`Dynamo` with a match that counts for less on a worker that is behind.
+
+    The prefill term is max(0, ``scale``·(pending_i + L − ``credit``·d_i·h_i)) with
+    d_i = 1/(1 + ``delta``·(pending_i − min pending)/L), in units.
+
+    Parameters
+    ----------
+    scale, credit, delta
+        As in the rule.
+    temperature
+        Of the choice.
+    """
+
+    scale: float = 1.0
+    credit: float = 1.0
+    delta: float = 0.0
+
+    name: ClassVar[str] = "dynamo_2026"
+    source: ClassVar[str] = "NVIDIA Dynamo KV router, 2026"
+
+    def prefill(self, seen: Seen) -> Float[Array, " workers"]:
+        behind = (seen.pending - seen.pending.min()) / jnp.maximum(seen.length, 1)
+        decay = 1 / (1 + self.delta * behind)
+        term = self.scale * (seen.pending + seen.length - self.credit * decay * seen.hits)
+        return jnp.maximum(term, 0.0)

@@ -1,0 +1,53 @@
+"""Distinct units of the queries in flight on each worker, as a router counts them."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Int
+
+from kvtheory.cache import Scalar, Tape, read, write
+
+
+class InFlightUnits(NamedTuple):
+    """Queries in flight through each edge of each worker, and distinct units of them."""
+
+    through: Int[Array, " workers*(edges+1)"]
+    units: Int[Array, " workers"]
+
+
+def init(tape: Tape, workers: int) -> InFlightUnits:
+    """Nothing in flight."""
+    return InFlightUnits(jnp.zeros(workers * tape.edges, jnp.int32), jnp.zeros(workers, jnp.int32))
+
+
+def more_with(of: InFlightUnits, tape: Tape, first: Scalar, stop: Scalar) -> Int[Array, " workers"]:
+    """Units that a path would add on each worker."""
+    workers = of.units.shape[0]
+
+    def on(w: int) -> Array:
+        def one(p: Scalar, units: Scalar) -> Scalar:
+            edge = tape.edge[p]
+            free = of.through[w * tape.edges + edge] == 0
+            return units + jnp.where(free, tape.length[edge], 0)
+
+        return lax.fori_loop(first, stop, one, jnp.zeros((), jnp.int32))
+
+    return jnp.stack([on(w) for w in range(workers)])
+
+
+def change(
+    of: InFlightUnits, tape: Tape, first: Scalar, stop: Scalar, worker: Scalar, by: int
+) -> InFlightUnits:
+    """A query came (``by=1``) or was completed (``by=-1``) on a worker."""
+
+    def one(p: Scalar, carry: tuple[Array, Scalar]) -> tuple[Array, Scalar]:
+        through, units = carry
+        edge = tape.edge[p]
+        at = worker * tape.edges + edge
+        old, through = read(through, at)
+        edge_units = jnp.where((old == 0) | (old + by == 0), by * tape.length[edge], 0)
+        return write(through, at, old + by), units + edge_units
+
+    through, units = lax.fori_loop(first, stop, one, (of.through, jnp.zeros((), jnp.int32)))
+    return InFlightUnits(through, of.units.at[worker].add(units))
