@@ -56,7 +56,7 @@ def init(requests: int, workers: int) -> Queues:
         due=jnp.full(3 * workers, jnp.inf, float),
         tail=jnp.full(workers, NEVER, jnp.int32),
         free=seconds,
-        finished=seconds,
+        finished=jnp.full(workers, -jnp.inf, float),
         in_flight=zero,
         queued=zero,
         pending=zero,

@@ -1,0 +1,1 @@
+"""Online learning on arrays: pure functions that can be used alone."""

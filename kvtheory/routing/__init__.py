@@ -1,0 +1,1 @@
+"""Routing policies, one a file behind `kvtheory.router.RoutingPolicy`."""
