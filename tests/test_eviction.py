@@ -431,7 +431,7 @@ class ByEdgeNumber(Wrong):
 
 class ByPadding(Wrong):
     def order(self, tape: Tape, cache: Cache, query: Query) -> Any:
-        return cache.last * 37 % tape.edge.shape[0]
+        return cache.last if tape.edge.shape[0] == 64 else -cache.last
 
 
 class ByCompilation(Wrong):
@@ -440,6 +440,8 @@ class ByCompilation(Wrong):
 
 
 class ByLabels(Wrong):
+    per_unit: ClassVar[bool] = True
+
     def prepare(self, instance: Instance, served: np.ndarray | None = None) -> Prepared:
         return Prepared({}, {"id": instance.tree.labels[instance.tree.offset[:-1]]})
 
@@ -452,7 +454,7 @@ class StaticNumber(Wrong):
 
 
 class SeesTheEnd(Wrong):
-    """Least recently used, or most recently if the last query is a long one."""
+    """The least recent goes, or the most recent if the paths of all queries add up to be odd."""
 
     def order(self, tape: Tape, cache: Cache, query: Query) -> Any:
         return jnp.where(tape.start[-1] % 2 == 0, cache.last, -cache.last)
@@ -506,7 +508,8 @@ def test_mutants_are_rejected(mutant: EvictionPolicy, check: str) -> None:
     with pytest.raises(CheckFailed, match=f"fails the check '{check}'.*smallest case: cap") as info:
         check_eviction(mutant, twin=twin, examples=40)
     assert info.value.check == check
-    assert len(info.value.case.sequences) <= 6
+    # what is compiled once is not compiled again, so that one cannot be made smaller
+    assert len(info.value.case.sequences) <= 6 or check == "compilation"
 
 
 class FavouriteLeaf(RandomLeaf):

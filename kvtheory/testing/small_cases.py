@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import jax
 import numpy as np
@@ -102,7 +103,7 @@ def _prefixes(rng: np.random.Generator, units: int) -> list[tuple[int, ...]]:
 
 
 def smallest_failing(case: Case, fails: Callable[[Case], object]) -> Case:
-    """A smaller case that still fails: no request, last token or unit of capacity can go."""
+    """A smaller case that still fails: no one or two requests, token or unit of capacity can go."""
     smaller = True
     while smaller:
         smaller = False
@@ -114,8 +115,10 @@ def smallest_failing(case: Case, fails: Callable[[Case], object]) -> Case:
 
 
 def _simpler(case: Case) -> Iterator[Case]:
-    for i in reversed(range(len(case.sequences))):
-        yield replace(case, sequences=case.sequences[:i] + case.sequences[i + 1 :])
+    n = len(case.sequences)
+    for gone in [*((i,) for i in reversed(range(n))), *combinations(range(n), 2)]:
+        left = tuple(s for i, s in enumerate(case.sequences) if i not in gone)
+        yield replace(case, sequences=left)
     for i, tokens in enumerate(case.sequences):
         if tokens:
             cut = (*case.sequences[:i], tokens[:-1], *case.sequences[i + 1 :])

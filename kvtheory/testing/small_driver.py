@@ -56,11 +56,11 @@ def run_small(
     key: Key[Array, ""] | None = None,
     *,
     shape: Shape = SMALL,
-    trusted: bool | None = None,
+    trusted: bool = False,
 ) -> Run:
     """Serve an instance; a query longer than the capacity is skipped.
 
-    ``trusted`` is in place of that of the policy, which says whether the driver looks for faults.
+    The driver looks for faults unless ``trusted``, whatever the policy says of itself.
     """
     (run,) = run_lanes(
         policy, instance, [capacity], [key], batching="map", shape=shape, trusted=trusted
@@ -76,16 +76,16 @@ def run_lanes(
     *,
     batching: Literal["map", "vmap"],
     shape: Shape = SMALL,
-    trusted: bool | None = None,
+    trusted: bool = False,
 ) -> list[Run]:
     """`run_small` on several lanes, each with its capacity and key."""
     seen = instance.uncompressed() if policy.per_unit else instance
     out = run_on_device(
         batching,
-        policy.trusted if trusted is None else trusted,
+        trusted,
         on_device(policy),
         small_tape(policy, seen, min(capacities), shape),
-        jnp.asarray(capacities, jnp.int32)[:, None],
+        np.asarray(capacities, np.int32)[:, None],
         jnp.stack([jax.random.key(0) if key is None else key for key in keys]),
     )
     hits, cache, fault, nan = jax.tree.map(np.asarray, out)
@@ -133,13 +133,13 @@ def small_tape(
         raise bad("instance", instance, f"must fit {shape._asdict()}")
     null = shape.edges - 1
 
-    def fill(values: Array, size: int, rest: Any) -> Array:
+    def fill(values: Any, size: int, rest: int) -> Any:
         out = np.full((size, *values.shape[1:]), rest, values.dtype)
         out[: len(values)] = np.asarray(values)
-        return jnp.asarray(out)
+        return out
 
-    def edges(values: Array, size: int) -> Array:
-        return fill(jnp.where(values == tape.null, null, values), size, null)
+    def edges(values: Any, size: int) -> Any:
+        return fill(np.where(np.asarray(values) == tape.null, null, values), size, null)
 
     return Tape(
         start=fill(tape.start, shape.requests + 1, int(tape.start[-1])),

@@ -240,7 +240,8 @@ class ClusterTwin:
         self.total[i] += work
         flying = InFlight(query, believed, work)
         self.in_flight[i][query.index] = flying
-        self.since[i] += (flying,)
+        if self.view == "stale":
+            self.since[i] += (flying,)
         j = query.index
         self.events += [(start, j, START), (first, j, FIRST_TOKEN), (done, j, END)]
         self.queries.append(query)

@@ -67,7 +67,7 @@ def outcomes[T](run: Callable[[Draws], T]) -> dict[T, float]:
     Examples
     --------
     >>> outcomes(lambda draws: (draws.choose(2), draws.pick([1, 0, 3])))
-    {(0, 0): 0.125, (1, 0): 0.125, (1, 2): 0.375, (0, 2): 0.375}
+    {(0, 0): 0.125, (0, 2): 0.375, (1, 0): 0.125, (1, 2): 0.375}
     """
     probability: dict[T, float] = {}
     scripts: list[list[int]] = [[]]
@@ -75,7 +75,7 @@ def outcomes[T](run: Callable[[Draws], T]) -> dict[T, float]:
         draws = ScriptedDraws(scripts.pop())
         result = run(draws)
         probability[result] = probability.get(result, 0.0) + draws.probability
-        scripts += draws.others
+        scripts = sorted(scripts + draws.others, reverse=True)
     return probability
 
 

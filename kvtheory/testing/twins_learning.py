@@ -253,7 +253,7 @@ def tracking_regret(
         return paid
     n = len(losses[0])
     # best[s][i]: least loss so far with at most s changes and expert i last
-    best = [[0.0] * n for _ in range(switches + 1)]
+    best: list[list[float]] = [[0] * n for _ in range(switches + 1)]
     for row in losses:
         before = best
         best = []

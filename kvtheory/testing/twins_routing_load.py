@@ -158,8 +158,12 @@ class ConsistentHashBounded(RouterTwin):
         """The first worker on the ring that is not too busy."""
         n = view.n
         bound = self.factor * (sum(n) + 1) / self.workers
-        order = list(self.clockwise(query.tokens))
-        return next((i for i in order if n[i] + self.count_itself <= bound), order[0])
+        first = None
+        for i in self.clockwise(query.tokens):
+            if n[i] + self.count_itself <= bound:
+                return i
+            first = i if first is None else first
+        return first or 0
 
 
 class MaxHit(RouterTwin):
