@@ -19,7 +19,8 @@ class Options:
 
 def rows() -> list[dict[str, object]]:
     """One entry per policy, by name."""
-    from kvtheory.eviction import POLICIES, parameters_of
+    from kvtheory.eviction import POLICIES
+    from kvtheory.parameters import parameters_of
 
     return [
         {

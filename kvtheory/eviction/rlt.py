@@ -58,7 +58,9 @@ class RLT(EvictionPolicy):
 
     name: ClassVar[str] = "rlt"
     source: ClassVar[str] = "Wu, Silwal, Zhang 2026 (RLT)"
-    guarantee: ClassVar[str] = "H_{B-L+1} to 2·H_{B-L+1} - 1 on brooms; 2·H_B - 1 on trees up to 6 units"
+    guarantee: ClassVar[str] = (
+        "H_{B-L+1} to 2·H_{B-L+1} - 1 on brooms; 2·H_B - 1 on trees of up to 6 units"
+    )
     randomised: ClassVar[bool] = True
     trusted: ClassVar[bool] = True
 

@@ -11,12 +11,12 @@ import numpy as np
 from kvtheory.cache import EvictionPolicy
 from kvtheory.cluster import capacity_units
 from kvtheory.errors import InputError, bad
-from kvtheory.eviction import parameters_of
 from kvtheory.eviction import policy as parse_policy
 from kvtheory.instance import Instance
 from kvtheory.offline.optimum import Method, Optimum, optimum
 from kvtheory.offline.schedule import Admission
 from kvtheory.oversize import Oversize, check_oversize
+from kvtheory.parameters import parameters_of
 from kvtheory.ratio.bounds import bound_of
 from kvtheory.ratio.empirical import (
     Interval,
