@@ -86,12 +86,12 @@ class ClusterResult:
     @property
     def latency(self) -> np.ndarray:
         """float64[seeds, n]; seconds from arrival to completion, E."""
-        return self.end - self.instance.arrival
+        return self.end - self.arrival
 
     @property
     def ttft(self) -> np.ndarray:
         """float64[seeds, n]; seconds from arrival to the first token."""
-        return self.first_token - self.instance.arrival
+        return self.first_token - self.arrival
 
     @property
     def throughput(self) -> np.ndarray:
@@ -105,13 +105,19 @@ class ClusterResult:
         """float64[seeds]; the unit hit rate that the router expected of its choices."""
         return self.believed.sum(axis=1, dtype=np.int64) / max(1, self.instance.units_requested)
 
+    @cached_property
+    def arrival(self) -> np.ndarray:
+        """float64[n]; arrival times in seconds."""
+        assert self.instance.arrival is not None  # `simulate_cluster` has seen to it
+        return self.instance.arrival
+
     def in_system(self, times: np.ndarray) -> np.ndarray:
         """int64[seeds, workers, times]; queries on each worker, waiting or served."""
         counts = np.zeros((self.seeds, self.cluster.workers, len(times)), np.int64)
         for s in range(self.seeds):
             for w in range(self.cluster.workers):
                 here = self.worker[s] == w
-                came = np.searchsorted(self.instance.arrival[here], times, side="right")
+                came = np.searchsorted(self.arrival[here], times, side="right")
                 counts[s, w] = came - np.searchsorted(self.end[s, here], times, side="right")
         return counts
 

@@ -59,6 +59,22 @@ class Look(NamedTuple):
     true_work: Float[Array, " workers"]
 
 
+class World(NamedTuple):
+    """What a run does not change: the instance, the workers as they are and as believed.
+
+    ``view_capacity`` are the units of each tree of a routed view, ``refresh`` the seconds between
+    two looks of a stale one, and ``prepared`` what the router made on the host.
+    """
+
+    tape: Tape
+    traffic: Traffic
+    fleet: Fleet
+    believed: Fleet
+    view_capacity: Int[Array, " workers"]
+    refresh: Float[Array, ""]
+    prepared: dict[str, Array]
+
+
 class ClusterState(NamedTuple):
     """Everything that one arrival leaves to the next."""
 
@@ -80,23 +96,21 @@ def init_cluster(
     router: RoutingPolicy,
     eviction: EvictionPolicy,
     view: View,
-    tape: Tape,
-    fleet: Fleet,
-    view_capacity: Int[Array, " workers"],
-    prepared: dict[str, Array],
+    world: World,
     key: Key[Array, ""],
     route_key: Key[Array, ""],
 ) -> ClusterState:
     """Empty caches, idle workers."""
-    workers, requests = fleet.capacity.shape[0], tape.query_length.shape[0]
-    serving = init(eviction, tape, fleet.capacity, key)
-    shown = init(view.trees, tape, view_capacity, key)
+    tape, capacity = world.tape, world.fleet.capacity
+    workers, requests = capacity.shape[0], tape.query_length.shape[0]
+    serving = init(eviction, tape, capacity, key)
+    shown = init(view.trees, tape, world.view_capacity, key)
     zero, seconds = jnp.zeros(workers, jnp.int32), jnp.zeros(workers, float)
     return ClusterState(
         serving=serving,
         queues=queueing.init(requests, workers),
         look=Look(shown, jnp.full((), -1, jnp.int32), zero, zero, zero, zero, seconds, seconds),
-        router=router.init(tape, workers, prepared, route_key),
+        router=router.init(tape, workers, world.prepared, route_key),
     )
 
 
@@ -104,16 +118,12 @@ def arrive(
     router: RoutingPolicy,
     eviction: EvictionPolicy,
     view: View,
-    tape: Tape,
-    traffic: Traffic,
-    fleet: Fleet,
-    believed: Fleet,
-    view_capacity: Int[Array, " workers"],
-    refresh: Float[Array, ""],
+    world: World,
     state: ClusterState,
     t: Scalar,
 ) -> tuple[ClusterState, Int[Array, ""]]:
     """Route and serve query ``t``: next state, and the units that hit."""
+    tape, traffic, fleet, believed = world.tape, world.traffic, world.fleet, world.believed
     now, length = traffic.arrival[t], tape.query_length[t]
     tell = (
         lambda r, event: router.first_token(r, tape, event),
@@ -125,11 +135,11 @@ def arrive(
 
     queues, own, look = state.queues, state.router, state.look
     if view.kind == "stale":
-        poll = jnp.floor(now / refresh).astype(jnp.int32)
+        poll = jnp.floor(now / world.refresh).astype(jnp.int32)
 
         def renew(carry: tuple[Queues, Any, Look]) -> tuple[Queues, Any, Look]:
-            queues, own = learn((carry[0], carry[1]), poll * refresh)
-            return queues, own, _poll(queues, carry[2], state.serving, poll, poll * refresh)
+            queues, own = learn((carry[0], carry[1]), poll * world.refresh)
+            return queues, own, _poll(queues, carry[2], state.serving, poll, poll * world.refresh)
 
         queues, own, look = once(poll > look.polls, renew, (queues, own, look))
     queues, own = learn((queues, own), now)
@@ -174,7 +184,7 @@ def arrive(
     own, worker = router.route(own, tape, seen)
     serving, hit = serve(eviction, tape, fleet.capacity, state.serving, t, worker)
     if view.kind == "routed":
-        shown, _ = serve(view.trees, tape, view_capacity, look.caches, t, worker)
+        shown, _ = serve(view.trees, tape, world.view_capacity, look.caches, t, worker)
         look = look._replace(caches=shown)
     start = jnp.maximum(now, queues.free[worker])
     token = start + fleet.prefill(length, hit)[worker]
@@ -224,41 +234,18 @@ def run_cluster(
     router: RoutingPolicy,
     eviction: EvictionPolicy,
     view: View,
-    tape: Tape,
-    traffic: Traffic,
-    fleet: Fleet,
-    believed: Fleet,
-    view_capacity: Int[Array, " workers"],
-    refresh: Float[Array, ""],
-    prepared: dict[str, Array],
+    world: World,
     key: Key[Array, ""],
     route_key: Key[Array, ""],
 ) -> Trace:
     """All queries of a tape."""
-    requests = tape.query_length.shape[0]
-
-    def one(state: ClusterState, t: Scalar) -> tuple[ClusterState, Array]:
-        return arrive(
-            router,
-            eviction,
-            view,
-            tape,
-            traffic,
-            fleet,
-            believed,
-            view_capacity,
-            refresh,
-            state,
-            t,
-        )
-
+    requests = world.tape.query_length.shape[0]
     state, hits = lax.scan(
-        one,
-        init_cluster(router, eviction, view, tape, fleet, view_capacity, prepared, key, route_key),
+        lambda state, t: arrive(router, eviction, view, world, state, t),
+        init_cluster(router, eviction, view, world, key, route_key),
         jnp.arange(requests, dtype=jnp.int32),
     )
     times = state.queues.time.reshape(3, requests)
-    fault = jnp.maximum(state.serving.fault, state.look.caches.fault)
     return Trace(
         hits,
         state.queues.worker,
@@ -266,5 +253,5 @@ def run_cluster(
         times[START],
         times[FIRST_TOKEN],
         times[END],
-        fault,
+        jnp.maximum(state.serving.fault, state.look.caches.fault),
     )

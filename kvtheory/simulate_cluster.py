@@ -13,7 +13,7 @@ from jaxtyping import Array, Key
 from kvtheory.cache import EvictionPolicy, tape_of
 from kvtheory.cluster import Cluster
 from kvtheory.cluster_result import ClusterResult
-from kvtheory.dispatch import Fleet, Trace, Traffic, View, ViewName, run_cluster
+from kvtheory.dispatch import Fleet, Trace, Traffic, View, ViewName, World, run_cluster
 from kvtheory.errors import InputError, bad
 from kvtheory.eviction.llru import LeafLRU
 from kvtheory.instance import Instance
@@ -110,30 +110,30 @@ def simulate_cluster(
     # queries of hours of a trace need more than a float32 holds
     with jax.enable_x64(True):
         tape = tape_of(run, eviction.prepare(run))
-        shared = (
-            _on_device(router),
-            _on_device(eviction.stripped()),
-            tape,
-            _traffic(instance, tape.query_length.shape[0]),
-            _fleet(cluster),
-            _fleet(believed),
-            jnp.asarray(trees, jnp.int32),
-            jnp.asarray(refresh or 1.0, jnp.float64),
-            _padded(router.prepare(instance, cluster.workers), tape.query_length.shape[0]),
+        world = World(
+            tape=tape,
+            traffic=_traffic(instance, tape.query_length.shape[0]),
+            fleet=_fleet(cluster),
+            believed=_fleet(believed),
+            view_capacity=jnp.asarray(trees, jnp.int32),
+            refresh=jnp.asarray(refresh or 1.0, jnp.float64),
+            prepared=_padded(router.prepare(instance, cluster.workers), tape.query_length.shape[0]),
         )
+        policies = (_on_device(router), _on_device(eviction.stripped()))
+        kind = (view, own_dispatches, batching)
         lanes: list[Trace] = []
         for s in range(seeds) if batching == "map" else [range(seeds)]:
             keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.atleast_1d(jnp.asarray(s)))
-            kind = (view, own_dispatches, batching)
-            lanes.append(jax.tree.map(np.asarray, _jitted(kind, shared, keys)))
+            lanes.append(jax.tree.map(np.asarray, _jitted(kind, policies, world, keys)))
             if progress is not None:
                 progress(len(keys))
-    out = Trace(*(np.concatenate(field) for field in zip(*lanes, strict=True)))
-    for fault in np.asarray(out.fault).tolist():
+    n = instance.requests
+    hits, worker, believed_hits, start, first_token, end = (
+        np.concatenate([np.asarray(lane[i]) for lane in lanes])[:, :n] for i in range(6)
+    )
+    for fault in np.concatenate([np.asarray(lane.fault) for lane in lanes]).tolist():
         if fault != OK:
             raise PolicyError(f"eviction policy {eviction.name!r} {FAULTS[fault]}")
-    n = instance.requests
-    worker = np.asarray(out.worker)[:, :n]
     if ((worker < 0) | (worker >= cluster.workers)).any():
         raise PolicyError(f"router {router.name!r} named a worker that is not there")
     return ClusterResult(
@@ -142,23 +142,27 @@ def simulate_cluster(
         router=router.name,
         eviction=eviction.name,
         worker=worker,
-        hits=np.asarray(out.hits)[:, :n],
-        believed=np.asarray(out.believed)[:, :n],
-        start=np.asarray(out.start)[:, :n],
-        first_token=np.asarray(out.first_token)[:, :n],
-        end=np.asarray(out.end)[:, :n],
+        hits=hits,
+        believed=believed_hits,
+        start=start,
+        first_token=first_token,
+        end=end,
         seconds=time.perf_counter() - begin,
     )
 
 
-def _lanes(kind: tuple[str, bool, str], shared: Any, keys: Key[Array, " lanes"]) -> Trace:
+def _lanes(
+    kind: tuple[str, bool, str],
+    policies: tuple[RoutingPolicy, EvictionPolicy],
+    world: World,
+    keys: Key[Array, " lanes"],
+) -> Trace:
     name, own_dispatches, batching = kind
-    router, eviction, *rest = shared
     view = View(name, LeafLRU(), own_dispatches)
 
     def lane(key: Key[Array, ""]) -> Trace:
         evict, route = jax.random.split(key)
-        return run_cluster(router, eviction, view, *rest, evict, route)
+        return run_cluster(*policies, view, world, evict, route)
 
     return jax.vmap(lane)(keys) if batching == "vmap" else lax.map(lane, keys)
 
