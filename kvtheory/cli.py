@@ -21,9 +21,11 @@ from kvtheory.errors import InputError, unknown
 # name: (module, what it does)
 COMMANDS = {
     "ratio": ("ratio", "eviction policies against the offline optimum"),
+    "simulate": ("simulate", "routers and eviction policies on several workers"),
     "trace info": ("trace_info", "what a trace or a generated instance contains"),
     "trace convert": ("trace_convert", "write a trace or a generated instance in another format"),
     "policies": ("policies", "every eviction policy with its guarantee and source"),
+    "routers": ("routers", "every router with its guarantee and source"),
     "generators": ("generators", "every generator of instances with its parameters"),
     "bench": ("bench", "measure the speed on this machine"),
 }

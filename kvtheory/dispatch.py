@@ -181,7 +181,8 @@ def arrive(
     )
     # XLA would copy the caches for a read that is not ordered before the writes below
     seen, state, queues, look, own = lax.optimization_barrier((seen, state, queues, look, own))
-    own, worker = router.route(own, tape, seen)
+    own, worker = router.propose(own, tape, seen)
+    own = router.dispatch(own, tape, seen, worker)
     serving, hit = serve(eviction, tape, fleet.capacity, state.serving, t, worker)
     if view.kind == "routed":
         shown, _ = serve(view.trees, tape, world.view_capacity, look.caches, t, worker)

@@ -95,7 +95,9 @@ class RoutingPolicy(eqx.Module):
     """What a router provides: a state of its own, and a worker for each query.
 
     The fields of the module are its hyper-parameters. Before a query is routed the driver calls
-    `first_token` and `complete` for all that has happened, in order of time.
+    `first_token` and `complete` for all that has happened, in order of time; then `propose` and
+    `dispatch`. The two are apart so that a router can be an expert of another one, which need not
+    follow it, while its accounts still hold what was really sent.
     """
 
     name: ClassVar[str] = ""
@@ -117,8 +119,12 @@ class RoutingPolicy(eqx.Module):
         """The state before the first query; ``prepared`` as made on the host, padded with 0."""
 
     @abc.abstractmethod
-    def route(self, state: Any, tape: Tape, seen: Seen) -> tuple[Any, Scalar]:
-        """Next state, and the worker for the query."""
+    def propose(self, state: Any, tape: Tape, seen: Seen) -> tuple[Any, Scalar]:
+        """Next state, and the worker that the rule names for the query."""
+
+    def dispatch(self, state: Any, tape: Tape, seen: Seen, worker: Scalar) -> Any:
+        """The query was sent to a worker, the proposed one unless this router only advises."""
+        return state
 
     def first_token(self, state: Any, tape: Tape, event: Event) -> Any:
         """The prefill of a query has ended."""

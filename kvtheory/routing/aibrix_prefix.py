@@ -39,7 +39,7 @@ class AibrixPrefix(RoutingPolicy):
     ) -> RandomWords:
         return random_words.init(key)
 
-    def route(self, state: RandomWords, tape: Tape, seen: Seen) -> tuple[RandomWords, Scalar]:
+    def propose(self, state: RandomWords, tape: Tape, seen: Seen) -> tuple[RandomWords, Scalar]:
         n = seen.in_flight
         among = least(n) | (n.max() - n.min() <= self.gap)
         # n − mean times M is whole, and so is M² times the sum of squares

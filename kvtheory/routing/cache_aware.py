@@ -37,7 +37,7 @@ class CacheAware(RoutingPolicy):
     ) -> tuple[()]:
         return ()
 
-    def route(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
+    def propose(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
         n, longest = seen.in_flight, seen.hits.max()
         uneven = (n.max() - n.min() > self.abs_gap) & exceeds(n.max(), self.rel, n.min())
         match = exceeds(longest, self.threshold, seen.length)

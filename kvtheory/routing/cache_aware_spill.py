@@ -43,7 +43,7 @@ class CacheAwareSpill(RoutingPolicy):
     ) -> RandomWords:
         return random_words.init(key)
 
-    def route(self, state: RandomWords, tape: Tape, seen: Seen) -> tuple[RandomWords, Scalar]:
+    def propose(self, state: RandomWords, tape: Tape, seen: Seen) -> tuple[RandomWords, Scalar]:
         n, longest = seen.in_flight, seen.hits.max()
         match = exceeds(longest, self.threshold, seen.length)
         best = least(n, jnp.where(match, holders(seen.hits == longest, self.HOLDERS), True))

@@ -68,7 +68,7 @@ class ConsistentHashBounded(RoutingPolicy):
     ) -> Int[Array, "requests workers"]:
         return prepared["order"]
 
-    def route(self, state: Array, tape: Tape, seen: Seen) -> tuple[Array, Scalar]:
+    def propose(self, state: Array, tape: Tape, seen: Seen) -> tuple[Array, Scalar]:
         order = state[seen.t]
         total = seen.in_flight.sum(dtype=jnp.int32) + 1
         busy = exceeds(seen.in_flight * seen.workers, self.factor, total)[order]

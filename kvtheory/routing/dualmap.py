@@ -90,13 +90,9 @@ class DualMap(RoutingPolicy):
             jnp.zeros((), jnp.int32),
         )
 
-    def route(self, state: DualMapState, tape: Tape, seen: Seen) -> tuple[DualMapState, Scalar]:
+    def propose(self, state: DualMapState, tape: Tape, seen: Seen) -> tuple[DualMapState, Scalar]:
         t = seen.t
-        length = lax.while_loop(
-            lambda k: (k < state.last[t]) & state.hot[state.key[t, k]],
-            lambda k: k + 1,
-            jnp.zeros((), jnp.int32),
-        )
+        length = _length(state, t)
         one, two = state.pair[t, length, 0], state.pair[t, length, 1]
         hits, pending = seen.hits, seen.pending
         more = (hits[two] > hits[one]) | ((hits[two] == hits[one]) & (pending[two] < pending[one]))
@@ -105,8 +101,10 @@ class DualMap(RoutingPolicy):
         less = (pending[two] < pending[one]) | (
             (pending[two] == pending[one]) & (hits[two] > hits[one])
         )
-        choice = jnp.where(full, jnp.where(less, two, one), choice)
-        key = state.key[t, length]
+        return state, jnp.where(full, jnp.where(less, two, one), choice)
+
+    def dispatch(self, state: DualMapState, tape: Tape, seen: Seen, worker: Scalar) -> DualMapState:
+        key = state.key[seen.t, _length(state, seen.t)]
         key, state = lax.optimization_barrier((key, state))
         counted = state._replace(count=state.count.at[key].add(1), total=state.total + 1)
 
@@ -114,7 +112,16 @@ class DualMap(RoutingPolicy):
             hot = s.hot | (s.count * seen.workers > 2 * self.window)
             return s._replace(hot=hot, count=s.count * 0, total=s.total * 0)
 
-        return once(counted.total == self.window, lengthen, counted), choice
+        return once(counted.total == self.window, lengthen, counted)
+
+
+def _length(state: DualMapState, t: Scalar) -> Scalar:
+    # which of its lengths the key of a query has
+    return lax.while_loop(
+        lambda k: (k < state.last[t]) & state.hot[state.key[t, k]],
+        lambda k: k + 1,
+        jnp.zeros((), jnp.int32),
+    )
 
 
 def _pair(units: tuple[int, ...], workers: int) -> tuple[int, int]:

@@ -51,7 +51,7 @@ class Dynamo(RoutingPolicy):
         """The prefill term of each worker."""
         return self.weight * (seen.pending + seen.length - seen.hits)
 
-    def route(self, state: DynamoState, tape: Tape, seen: Seen) -> tuple[DynamoState, Scalar]:
+    def propose(self, state: DynamoState, tape: Tape, seen: Seen) -> tuple[DynamoState, Scalar]:
         more = in_flight_units.more_with(state.flying, tape, seen.first, seen.stop)
         value = self.prefill(seen) + (state.flying.units + more)
         low, high = value.min(), value.max()
@@ -62,9 +62,11 @@ class Dynamo(RoutingPolicy):
         chance = jnp.cumsum(jnp.exp(-(value - low) / scale))
         point = (word.astype(float) + 0.5) / 2.0**32 * chance[-1]
         drawn = jnp.minimum((chance <= point).sum(dtype=jnp.int32), seen.workers - 1)
-        worker = jnp.where(warm, drawn, tied)
+        return DynamoState(state.flying, stream), jnp.where(warm, drawn, tied)
+
+    def dispatch(self, state: DynamoState, tape: Tape, seen: Seen, worker: Scalar) -> DynamoState:
         flying = in_flight_units.change(state.flying, tape, seen.first, seen.stop, worker, 1)
-        return DynamoState(flying, stream), worker
+        return state._replace(flying=flying)
 
     def complete(self, state: DynamoState, tape: Tape, event: Event) -> DynamoState:
         first, stop = tape.start[event.t], tape.start[event.t + 1]

@@ -78,12 +78,14 @@ class ExponentialPotential(RoutingPolicy):
         step = cost / guess * rate
         return first_least(load / guess * rate + step + jnp.log(-jnp.expm1(-step)))
 
-    def route(self, state: PotentialState, tape: Tape, seen: Seen) -> tuple[PotentialState, Scalar]:
+    def _plan(self, state: PotentialState, seen: Seen) -> tuple[Scalar, Array, Array, Array]:
+        """The worker, and load, Λ and phase after the doublings before it is chosen."""
         cost = seen.service
         rate = jnp.log(1 + 1 / self.gamma)
         beta = jnp.log(seen.workers * self.gamma / (self.gamma - 1)) / rate
         # a query that costs nothing is no guess of anything
         guess = jnp.where(state.guess > 0, state.guess, cost.min())
+        known = guess > 0
 
         def settle(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
             load, guess, phase, _ = carry
@@ -96,19 +98,27 @@ class ExponentialPotential(RoutingPolicy):
                 small,
             )
 
-        known = guess > 0
         load, guess, phase, _ = lax.while_loop(
             lambda carry: carry[3], settle, (state.load, guess, state.phase, known)
         )
-        worker = jnp.where(
-            known, self._choose(load, jnp.where(known, guess, 1.0), cost), jnp.argmin(cost)
-        ).astype(jnp.int32)
-        load = load.at[worker].add(cost[worker])
+        chosen = self._choose(load, jnp.where(known, guess, 1.0), cost)
+        return jnp.where(known, chosen, first_least(cost)), load, guess, phase
+
+    def propose(
+        self, state: PotentialState, tape: Tape, seen: Seen
+    ) -> tuple[PotentialState, Scalar]:
+        return state, self._plan(state, seen)[0]
+
+    def dispatch(
+        self, state: PotentialState, tape: Tape, seen: Seen, worker: Scalar
+    ) -> PotentialState:
+        cost = seen.service[worker]
+        _, load, guess, phase = self._plan(state, seen)
         costs, phases = state.cost, state.phase_of
         if self.load == "live":
-            costs = costs.at[seen.t].set(cost[worker])
+            costs = costs.at[seen.t].set(cost)
             phases = phases.at[seen.t].set(phase)
-        return PotentialState(load, guess, costs, phase, phases), worker
+        return PotentialState(load.at[worker].add(cost), guess, costs, phase, phases)
 
     def complete(self, state: PotentialState, tape: Tape, event: Event) -> PotentialState:
         if self.load != "live":

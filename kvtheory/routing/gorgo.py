@@ -36,7 +36,7 @@ class Gorgo(RoutingPolicy):
     ) -> tuple[()]:
         return ()
 
-    def route(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
+    def propose(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
         running = seen.in_flight - seen.queued
         unfinished = (seen.pending - seen.waiting).sum()
         mean = unfinished / jnp.maximum(running.sum(), 1)

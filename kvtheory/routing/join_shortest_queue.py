@@ -21,5 +21,5 @@ class JoinShortestQueue(RoutingPolicy):
     ) -> tuple[()]:
         return ()
 
-    def route(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
+    def propose(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
         return state, first_least(seen.in_flight, seen.total)

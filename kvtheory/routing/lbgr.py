@@ -109,28 +109,32 @@ class LBGR(RoutingPolicy):
         fade = jnp.power(self.decay, (tick - state.at).astype(float))
         return state._replace(load=state.load * fade, at=tick)
 
-    def route(self, state: LBGRState, tape: Tape, seen: Seen) -> tuple[LBGRState, Scalar]:
-        state = self._elapse(state, seen.now)
+    def _costs(self, state: LBGRState, seen: Seen) -> tuple[Array, Array, Array]:
+        """What hits and misses cost as believed, and Ĉ, on each worker."""
         hit_cost = seen.alpha_miss * seen.hits
         miss_cost = seen.alpha_miss * (seen.length - seen.hits)
         features = [jnp.ones(seen.workers), hit_cost, miss_cost, state.load][: self._features]
         learned = sum(state.learner.theta[:, k] * f for k, f in enumerate(features))
-        counted = jnp.maximum(0.0, seen.service + learned)
-        worker = first_least(~near_least(counted + state.load), state.total)
-        t = seen.t
-        return (
-            LBGRState(
-                load=state.load.at[worker].add(counted[worker]),
-                at=state.at,
-                total=state.total.at[worker].add(counted[worker]),
-                learner=state.learner,
-                hit_cost=write(state.hit_cost, t, hit_cost[worker]),
-                miss_cost=write(state.miss_cost, t, miss_cost[worker]),
-                counted=write(state.counted, t, counted[worker]),
-                load_then=write(state.load_then, t, state.load[worker]),
-                tick=write(state.tick, t, state.at),
-            ),
-            worker,
+        return hit_cost, miss_cost, jnp.maximum(0.0, seen.service + learned)
+
+    def propose(self, state: LBGRState, tape: Tape, seen: Seen) -> tuple[LBGRState, Scalar]:
+        state = self._elapse(state, seen.now)
+        counted = self._costs(state, seen)[2]
+        return state, first_least(~near_least(counted + state.load), state.total)
+
+    def dispatch(self, state: LBGRState, tape: Tape, seen: Seen, worker: Scalar) -> LBGRState:
+        state, t = self._elapse(state, seen.now), seen.t
+        hit_cost, miss_cost, counted = (x[worker] for x in self._costs(state, seen))
+        return LBGRState(
+            load=state.load.at[worker].add(counted),
+            at=state.at,
+            total=state.total.at[worker].add(counted),
+            learner=state.learner,
+            hit_cost=write(state.hit_cost, t, hit_cost),
+            miss_cost=write(state.miss_cost, t, miss_cost),
+            counted=write(state.counted, t, counted),
+            load_then=write(state.load_then, t, state.load[worker]),
+            tick=write(state.tick, t, state.at),
         )
 
     def complete(self, state: LBGRState, tape: Tape, event: Event) -> LBGRState:
@@ -224,24 +228,31 @@ class PublishedLBGR(RoutingPolicy):
         tick = jnp.floor(now / self.TICK).astype(jnp.int32)
         return state._replace(load=faded(state.load, tick - state.at), at=tick)
 
-    def route(self, state: PublishedState, tape: Tape, seen: Seen) -> tuple[PublishedState, Scalar]:
+    def _base(self, seen: Seen) -> Array:
+        return jnp.maximum(1.0, self.ms_per_unit * (seen.length - seen.hits))
+
+    def propose(
+        self, state: PublishedState, tape: Tape, seen: Seen
+    ) -> tuple[PublishedState, Scalar]:
         state = self._elapse(state, seen.now)
-        base = jnp.maximum(1.0, self.ms_per_unit * (seen.length - seen.hits))
-        value = base + state.load + state.bias
+        value = self._base(seen) + state.load + state.bias
         value = jnp.where(jnp.isnan(value), 1.0, jnp.maximum(1.0, value))
         worker, best = jnp.zeros((), jnp.int32), value[0]
         for i in range(1, seen.workers):
             better = value[i] < best - 1.0
             worker, best = jnp.where(better, i, worker), jnp.where(better, value[i], best)
-        t = seen.t
-        return (
-            state._replace(
-                load=state.load.at[worker].add(jnp.round(base[worker])),
-                base=write(state.base, t, base[worker]),
-                load_then=write(state.load_then, t, state.load[worker]),
-                tick=write(state.tick, t, state.at),
-            ),
-            worker.astype(jnp.int32),
+        return state, worker.astype(jnp.int32)
+
+    def dispatch(
+        self, state: PublishedState, tape: Tape, seen: Seen, worker: Scalar
+    ) -> PublishedState:
+        state, t = self._elapse(state, seen.now), seen.t
+        base = self._base(seen)[worker]
+        return state._replace(
+            load=state.load.at[worker].add(jnp.round(base)),
+            base=write(state.base, t, base),
+            load_then=write(state.load_then, t, state.load[worker]),
+            tick=write(state.tick, t, state.at),
         )
 
     def complete(self, state: PublishedState, tape: Tape, event: Event) -> PublishedState:

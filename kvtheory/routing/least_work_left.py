@@ -41,6 +41,6 @@ class LeastWorkLeft(RoutingPolicy):
     ) -> tuple[()]:
         return ()
 
-    def route(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
+    def propose(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
         left = seen.work if self.work == "believed" else seen.true_work
         return state, first_least(left, seen.total)

@@ -38,7 +38,7 @@ class LlmD(RoutingPolicy):
     ) -> DynamoState:
         return DynamoState(in_flight_units.init(tape, workers), random_words.init(key))
 
-    def route(self, state: DynamoState, tape: Tape, seen: Seen) -> tuple[DynamoState, Scalar]:
+    def propose(self, state: DynamoState, tape: Tape, seen: Seen) -> tuple[DynamoState, Scalar]:
         q = seen.queued
         spread = q.max() - q.min()
         queue = jnp.where(spread > 0, (q.max() - q) / jnp.maximum(spread, 1), 1.0)
@@ -47,8 +47,11 @@ class LlmD(RoutingPolicy):
         score = self.queue * queue + self.kv * kv + self.prefix * prefix
         most = self.queue + self.kv + self.prefix
         stream, worker = uniform(state.stream, near_least(most - score))
+        return DynamoState(state.flying, stream), worker
+
+    def dispatch(self, state: DynamoState, tape: Tape, seen: Seen, worker: Scalar) -> DynamoState:
         flying = in_flight_units.change(state.flying, tape, seen.first, seen.stop, worker, 1)
-        return DynamoState(flying, stream), worker
+        return state._replace(flying=flying)
 
     def complete(self, state: DynamoState, tape: Tape, event: Event) -> DynamoState:
         first, stop = tape.start[event.t], tape.start[event.t + 1]

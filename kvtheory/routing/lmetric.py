@@ -20,6 +20,6 @@ class LMetric(RoutingPolicy):
     ) -> tuple[()]:
         return ()
 
-    def route(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
+    def propose(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
         prefill = (seen.pending + seen.length - seen.hits).astype(float)
         return state, first_least(prefill * (seen.in_flight + 1))

@@ -24,5 +24,5 @@ class MaxHit(RoutingPolicy):
     ) -> tuple[()]:
         return ()
 
-    def route(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
+    def propose(self, state: tuple[()], tape: Tape, seen: Seen) -> tuple[tuple[()], Scalar]:
         return state, first_least(-seen.hits, seen.in_flight)

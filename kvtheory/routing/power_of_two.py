@@ -24,7 +24,7 @@ class PowerOfTwo(RoutingPolicy):
     ) -> RandomWords:
         return random_words.init(key)
 
-    def route(self, state: RandomWords, tape: Tape, seen: Seen) -> tuple[RandomWords, Scalar]:
+    def propose(self, state: RandomWords, tape: Tape, seen: Seen) -> tuple[RandomWords, Scalar]:
         workers = seen.workers
         state, one = random_words.uniform(state, workers)
         if workers == 1:

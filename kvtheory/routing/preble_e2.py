@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from kvtheory.cache import Scalar, Tape, read, write
+from kvtheory.cache import Scalar, Tape, write
 from kvtheory.router import RoutingPolicy, Seen
 from kvtheory.routing.ties import first, near_least
 
@@ -54,7 +54,7 @@ class PrebleE2(RoutingPolicy):
             jnp.zeros(workers, float),
         )
 
-    def route(self, state: PrebleState, tape: Tape, seen: Seen) -> tuple[PrebleState, Scalar]:
+    def propose(self, state: PrebleState, tape: Tape, seen: Seen) -> tuple[PrebleState, Scalar]:
         def forget(s: PrebleState) -> PrebleState:
             worker = s.worker[s.oldest]
             count = s.count.at[worker].add(-1)
@@ -70,17 +70,15 @@ class PrebleE2(RoutingPolicy):
         longest = seen.hits.max()
         exploit = longest > seen.length - longest
         among = (seen.hits == longest) | ~exploit
-        worker = first(near_least(state.load, among))
+        return state, first(near_least(state.load, among))
+
+    def dispatch(self, state: PrebleState, tape: Tape, seen: Seen, worker: Scalar) -> PrebleState:
         work = seen.miss_work[worker]
-        _, workers = read(state.worker, seen.t)
-        return (
-            PrebleState(
-                write(workers, seen.t, worker),
-                write(state.when, seen.t, seen.now),
-                write(state.work, seen.t, work),
-                state.oldest,
-                state.count.at[worker].add(1),
-                state.load.at[worker].add(work),
-            ),
-            worker,
+        return PrebleState(
+            write(state.worker, seen.t, worker),
+            write(state.when, seen.t, seen.now),
+            write(state.work, seen.t, work),
+            state.oldest,
+            state.count.at[worker].add(1),
+            state.load.at[worker].add(work),
         )

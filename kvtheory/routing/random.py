@@ -23,5 +23,5 @@ class RandomWorker(RoutingPolicy):
     ) -> RandomWords:
         return random_words.init(key)
 
-    def route(self, state: RandomWords, tape: Tape, seen: Seen) -> tuple[RandomWords, Scalar]:
+    def propose(self, state: RandomWords, tape: Tape, seen: Seen) -> tuple[RandomWords, Scalar]:
         return random_words.uniform(state, seen.workers)

@@ -21,5 +21,8 @@ class RoundRobin(RoutingPolicy):
     ) -> Int[Array, ""]:
         return jnp.zeros((), jnp.int32)
 
-    def route(self, state: Scalar, tape: Tape, seen: Seen) -> tuple[Scalar, Scalar]:
-        return (state + 1) % seen.workers, state
+    def propose(self, state: Scalar, tape: Tape, seen: Seen) -> tuple[Scalar, Scalar]:
+        return state, state
+
+    def dispatch(self, state: Scalar, tape: Tape, seen: Seen, worker: Scalar) -> Scalar:
+        return (state + 1) % seen.workers

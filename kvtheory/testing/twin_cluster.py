@@ -282,6 +282,7 @@ class ClusterTwin:
             in_flight=state[0],
             true_work=state[1],
             total=list(self.total),
+            sent=[tuple(f.values()) for f in self.in_flight],
         )
 
     def happen(self, now: float) -> None:

@@ -104,6 +104,8 @@ class View:
     total
         Believed seconds of everything routed to the worker so far. The router's own count, never
         stale.
+    sent
+        The queries in flight by the router's own books, never stale; by default ``in_flight``.
     """
 
     costs: Costs
@@ -112,6 +114,7 @@ class View:
     in_flight: list[tuple[InFlight, ...]]
     true_work: list[float]
     total: list[float]
+    sent: list[tuple[InFlight, ...]] | None = None
 
     @property
     def workers(self) -> int:
@@ -139,8 +142,9 @@ class View:
         return [sum(f.work for f in flying) for flying in self.in_flight]
 
     def units(self, i: int) -> set[Unit]:
-        """Distinct units of the queries in flight on worker ``i``."""
-        return set[Unit]().union(*(f.query.units() for f in self.in_flight[i]))
+        """Distinct units of the queries in flight on worker ``i``, by the router's own books."""
+        flying = self.in_flight if self.sent is None else self.sent
+        return set[Unit]().union(*(f.query.units() for f in flying[i]))
 
     def service(self, query: Query) -> list[float]:
         """Cost̃_ij: believed seconds of service."""

@@ -1,0 +1,139 @@
+"""`check_routing` passes every router and rejects wrong ones."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import pytest
+
+from kvtheory.router import Event, RoutingPolicy, Seen
+from kvtheory.routing import ROUTERS, JoinShortestQueue, LeastWorkLeft, MaxHit, RandomWorker
+from kvtheory.testing.check_routing import RoutingCheckFailed, check_routing
+from kvtheory.testing.twins_routing import PLAIN
+
+# They know workers by index: turns, rings of hashes, and one that keeps the first of near equals.
+BY_INDEX = ("round_robin", "consistent_hash_bounded", "dualmap", "lbgr.published")
+RARE_TIES = {"lbgr": None}  # decayed loads of idle workers differ by rounding
+
+
+@pytest.mark.parametrize("name", ROUTERS)
+def test_every_router_passes(name: str) -> None:
+    twin = RARE_TIES.get(name, PLAIN[name])
+    router = ROUTERS[name]()
+    report = check_routing(router, twin=twin, symmetric=name not in BY_INDEX, examples=10)
+    assert {"workers", "future", "lanes", "compilation", "long"} <= set(report.ran)
+    assert ("permutation" in report.ran) == (name not in BY_INDEX)
+    assert ("twin" in report.ran) == (twin is not None)
+
+
+class Stateless(RoutingPolicy):
+    """A base of mutants."""
+
+    name: ClassVar[str] = "mutant"
+
+    def init(self, tape: Any, workers: int, prepared: Any, key: Any) -> Any:
+        return ()
+
+
+class OffByOne(Stateless):
+    """Counts workers from 1."""
+
+    def propose(self, state: Any, tape: Any, seen: Seen) -> tuple[Any, Any]:
+        return state, jnp.argmin(seen.in_flight) + 1
+
+
+class Clairvoyant(Stateless):
+    """Looks at the length of the next query."""
+
+    def propose(self, state: Any, tape: Any, seen: Seen) -> tuple[Any, Any]:
+        return state, (tape.query_length[seen.t + 1] % seen.workers).astype(jnp.int32)
+
+
+class Divides(Stateless):
+    """Learns a mean that is 0/0 while nothing has been completed."""
+
+    def init(self, tape: Any, workers: int, prepared: Any, key: Any) -> Any:
+        return jnp.zeros(workers, float), jnp.zeros(workers, float)
+
+    def propose(self, state: Any, tape: Any, seen: Seen) -> tuple[Any, Any]:
+        return state, jnp.argmin(seen.in_flight).astype(jnp.int32)
+
+    def complete(self, state: Any, tape: Any, event: Event) -> Any:
+        total, mean = state
+        total = total.at[event.worker].add(event.service)
+        return total, mean.at[event.worker].set((event.service - event.service) / event.service)
+
+
+class PrefersTheFirst(Stateless):
+    """An index in the score."""
+
+    def propose(self, state: Any, tape: Any, seen: Seen) -> tuple[Any, Any]:
+        return state, jnp.argmin(seen.in_flight + 3 * jnp.arange(seen.workers)).astype(jnp.int32)
+
+
+class StaticRate(Stateless):
+    """Compiles anew for another rate."""
+
+    rate: float = eqx.field(static=True, default=0.5)
+
+    def propose(self, state: Any, tape: Any, seen: Seen) -> tuple[Any, Any]:
+        return state, jnp.argmin(self.rate * seen.in_flight).astype(jnp.int32)
+
+
+class SecretlyRandom(RandomWorker):
+    """Draws, but does not say so."""
+
+    randomised: ClassVar[bool] = False
+
+
+class Lopsided(RandomWorker):
+    """Draws the first worker twice as often."""
+
+    def propose(self, state: Any, tape: Any, seen: Seen) -> tuple[Any, Any]:
+        state, k = super().propose(state, tape, seen._replace(hits=jnp.append(seen.hits, 0)))
+        return state, k % seen.workers
+
+
+class Lies(JoinShortestQueue):
+    """Takes the longest queue."""
+
+    def propose(self, state: Any, tape: Any, seen: Seen) -> tuple[Any, Any]:
+        return state, jnp.argmax(seen.in_flight).astype(jnp.int32)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "twin", "check"),
+    [
+        (OffByOne, None, "workers"),
+        (Clairvoyant, None, "future"),
+        (SecretlyRandom, None, "lanes"),
+        (StaticRate, None, "compilation"),
+        (PrefersTheFirst, None, "permutation"),
+        (Lopsided, None, "permutation"),
+        (Divides, None, "long"),
+        (Lies, PLAIN["join_shortest_queue"], "twin"),
+    ],
+)
+def test_mutants_are_rejected(
+    mutant: type[RoutingPolicy], twin: Callable[..., Any] | None, check: str
+) -> None:
+    with pytest.raises(RoutingCheckFailed, match=f"fails the check '{check}'") as error:
+        check_routing(mutant(), twin=twin, examples=6)
+    assert error.value.check == check
+
+
+def test_a_twin_may_have_parameters() -> None:
+    twin = functools.partial(PLAIN["least_work_left"], work="true")
+    report = check_routing(LeastWorkLeft("true"), twin=twin, examples=5)
+    assert report.ran["twin"] == 5
+
+
+def test_the_report_says_what_was_left_out() -> None:
+    report = check_routing(MaxHit(), symmetric=False, examples=2)
+    assert report.skipped == {
+        "permutation": "the router knows workers by index",
+        "twin": "no twin given",
+    }
+    assert report.seconds > 0
