@@ -15,6 +15,7 @@ import numpy as np
 
 from kvtheory.cluster import Cluster
 from kvtheory.cross_table import CrossRow, cross_table
+from kvtheory.instance import Instance
 from kvtheory.instances import shared_prefix
 from kvtheory.report.table import Column, decimal, duration, table
 from kvtheory.routing import ROUTERS
@@ -28,11 +29,13 @@ TREE = 2**24 // BLOCK
 
 gsp = shared_prefix(block_size=BLOCK, rate=RATE)
 cluster = Cluster(
-    np.full(WORKERS, 192_000 // BLOCK), block_size=BLOCK, alpha_miss=np.float64(0.16e-3 * BLOCK)
+    capacity=np.full(WORKERS, 192_000 // BLOCK),
+    block_size=BLOCK,
+    alpha_miss=np.full(WORKERS, 0.16e-3 * BLOCK),
 )
 
 
-def simulate(routers: list[str], evictions: list[str], instance=gsp) -> list[CrossRow]:
+def simulate(routers: list[str], evictions: list[str], instance: Instance = gsp) -> list[CrossRow]:
     rows = []
     for router in routers:
         rows += cross_table(

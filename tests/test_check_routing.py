@@ -9,18 +9,28 @@ import jax.numpy as jnp
 import pytest
 
 from kvtheory.router import Event, RoutingPolicy, Seen
-from kvtheory.routing import ROUTERS, JoinShortestQueue, LeastWorkLeft, MaxHit, RandomWorker
+from kvtheory.routing import (
+    ROUTERS,
+    JoinShortestQueue,
+    LeastWorkLeft,
+    MaxHit,
+    PublishedLBGR,
+    RandomWorker,
+)
+from kvtheory.testing import twins_routing_lbgr
 from kvtheory.testing.check_routing import RoutingCheckFailed, check_routing
 from kvtheory.testing.twins_routing import PLAIN
 
 # They know workers by index: turns, rings of hashes, and one that keeps the first of near equals.
-BY_INDEX = ("round_robin", "consistent_hash_bounded", "dualmap", "lbgr.published")
-RARE_TIES = {"lbgr": None}  # decayed loads of idle workers differ by rounding
+BY_INDEX = ("round_robin", "consistent_hash_bounded", "dualmap", PublishedLBGR.name)
+SLOW = PLAIN | {PublishedLBGR.name: twins_routing_lbgr.PublishedLBGR}
+# decayed loads of idle workers differ by rounding, which decides where queries cost nothing
+del SLOW["lbgr"]
 
 
 @pytest.mark.parametrize("name", ROUTERS)
 def test_every_router_passes(name: str) -> None:
-    twin = RARE_TIES.get(name, PLAIN[name])
+    twin = SLOW.get(name)
     router = ROUTERS[name]()
     report = check_routing(router, twin=twin, symmetric=name not in BY_INDEX, examples=10)
     assert {"workers", "future", "lanes", "compilation", "long"} <= set(report.ran)

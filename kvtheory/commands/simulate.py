@@ -143,14 +143,14 @@ def _cluster(options: Options, instance: "Instance", speeds: list[float] | None)
     for name in ("alpha_miss", "alpha_cached", "alpha_out"):
         if not 0 <= getattr(options, name) < float("inf"):
             raise bad(name, getattr(options, name), "must be finite and not negative")
-    size = instance.block_size
+    workers, size = options.workers, instance.block_size
     return Cluster(
-        capacity=np.full(options.workers, capacity_units(options.capacity, instance)),
+        capacity=np.full(workers, capacity_units(options.capacity, instance)),
         block_size=size,
-        alpha_miss=np.float64(options.alpha_miss * size / 1000),
-        alpha_cached=np.float64(options.alpha_cached * size / 1000),
-        alpha_out=np.float64(options.alpha_out / 1000),
-        speed=np.array(speeds if speeds is not None else [1.0] * options.workers),
+        alpha_miss=np.full(workers, options.alpha_miss * size / 1000),
+        alpha_cached=np.full(workers, options.alpha_cached * size / 1000),
+        alpha_out=np.full(workers, options.alpha_out / 1000),
+        speed=np.array(speeds if speeds is not None else [1.0] * workers),
     )
 
 

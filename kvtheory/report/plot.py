@@ -80,7 +80,7 @@ def hit_rates(rows: Sequence[Comparison], ax: "Axes | None" = None) -> "Axes":
     ax.set_ylim(0, min(1.0, 1.15 * max(ceiling, *(row.hit_rate_units for row in rows))) or 1)
     ax.set_ylabel("hit rate (units)")
     ax.set_title(_title(rows))
-    ax.legend(framealpha=0.9, edgecolor="none", fontsize="small")
+    _legend(ax)
     return ax
 
 
@@ -144,7 +144,7 @@ def _against_capacity(ax: "Axes", rows: Sequence[Comparison], key: str, *, band:
     if capacities and capacities[-1] > 10 * capacities[0]:
         ax.set_xscale("log")
     ax.set_xlabel("capacity (units)")
-    ax.legend(framealpha=0.9, edgecolor="none", fontsize="small")
+    _legend(ax)
 
 
 def _capacities(rows: Sequence[Comparison]) -> list[int]:
@@ -174,3 +174,10 @@ def _title(rows: Sequence[Comparison]) -> str:
     capacities = _capacities(rows)
     source = rows[0].source if len(rows[0].source) <= 48 else rows[0].source[:45] + "…"
     return source if len(capacities) > 1 else f"{source}\n{capacities[0]:,} units"
+
+
+def _legend(ax: "Axes") -> None:
+    # below the axes, where it covers no line
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, frameon=False, fontsize="small"
+    )
