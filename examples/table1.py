@@ -22,7 +22,7 @@ from kvtheory.routing import ROUTERS
 
 RATE, SEEDS, BLOCK, WORKERS = 12.0, 4, 16, 4
 # 4 ms a token, in units
-PUBLISHED = f"lbgr_published:ms_per_unit={4 * BLOCK}"
+PUBLISHED = "lbgr_published"
 # sglang-router and the paper's keep trees of 2^24 per worker; the others know B
 OWN_TREES = ("cache_aware", PUBLISHED)
 TREE = 2**24 // BLOCK

@@ -63,7 +63,8 @@ class World(NamedTuple):
     """What a run does not change: the instance, the workers as they are and as believed.
 
     ``view_capacity`` are the units of each tree of a routed view, ``refresh`` the seconds between
-    two looks of a stale one, and ``prepared`` what the router made on the host.
+    two looks of a stale one, ``block_size`` the tokens in a unit, and ``prepared`` what the router
+    made on the host.
     """
 
     tape: Tape
@@ -72,6 +73,7 @@ class World(NamedTuple):
     believed: Fleet
     view_capacity: Int[Array, " workers"]
     refresh: Float[Array, ""]
+    block_size: Int[Array, ""]
     prepared: dict[str, Array]
 
 
@@ -164,6 +166,7 @@ def arrive(
         length=length,
         first=first,
         stop=stop,
+        block_size=world.block_size,
         hits=hits,
         tree=caches.used,
         capacity=believed.capacity,

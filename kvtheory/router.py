@@ -24,6 +24,8 @@ class Seen(NamedTuple):
         Index of the query, and its arrival in seconds.
     length, first, stop
         Its units, and its place in ``tape.edge`` (deepest edge first).
+    block_size
+        Tokens in one unit.
     hits
         int32; units of it in the viewed caches.
     tree, capacity
@@ -53,6 +55,7 @@ class Seen(NamedTuple):
     length: Scalar
     first: Scalar
     stop: Scalar
+    block_size: Scalar
     hits: Int[Array, " workers"]
     tree: Int[Array, " workers"]
     capacity: Int[Array, " workers"]

@@ -117,6 +117,7 @@ def simulate_cluster(
             believed=_fleet(believed),
             view_capacity=jnp.asarray(trees, jnp.int32),
             refresh=jnp.asarray(refresh or 1.0, jnp.float64),
+            block_size=jnp.asarray(instance.block_size, jnp.int32),
             prepared=_padded(router.prepare(instance, cluster.workers), tape.query_length.shape[0]),
         )
         policies = (_on_device(router), _on_device(eviction.stripped()))

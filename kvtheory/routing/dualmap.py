@@ -31,14 +31,14 @@ class DualMap(RoutingPolicy):
 
     A query is hashed twice by its first units to two distinct workers. The one with more cached
     units is taken (ties: less pending, then the first hash), unless its units to prefill, this
-    query's included, exceed ``budget``: then the one with less pending (ties: more cached, then the
+    query's included, exceed ``budget`` tokens: then the one with less pending (ties: more cached, then the
     first hash). Every ``window`` queries a key that had more than 2/M of them is made twice as
     long, so that hot prefixes spread.
 
     Parameters
     ----------
     budget
-        Units; DualMap's default is 65,536 tokens.
+        Tokens.
     prefix
         Units of a key at first.
     window
@@ -97,7 +97,8 @@ class DualMap(RoutingPolicy):
         hits, pending = seen.hits, seen.pending
         more = (hits[two] > hits[one]) | ((hits[two] == hits[one]) & (pending[two] < pending[one]))
         choice = jnp.where(more, two, one)
-        full = pending[choice] + seen.length - hits[choice] > self.budget
+        prefill = (pending[choice] + seen.length - hits[choice]) * seen.block_size
+        full = prefill > self.budget
         less = (pending[two] < pending[one]) | (
             (pending[two] == pending[one]) & (hits[two] > hits[one])
         )

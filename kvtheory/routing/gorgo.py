@@ -11,7 +11,7 @@ from kvtheory.routing.ties import first, near_least
 
 
 class Gorgo(RoutingPolicy):
-    """argmin of ms/unit·(queued + q̂·running + L − h) + RTT; ties to the index.
+    """argmin of ms/token·(queued + q̂·running + L − h) + RTT; ties to the index.
 
     ``queued`` are the units to prefill of the queries not started, ``running`` the number of
     queries started and not finished, q̂ the mean number of units still to prefill of a running
@@ -19,13 +19,13 @@ class Gorgo(RoutingPolicy):
 
     Parameters
     ----------
-    seconds_per_unit
-        Prefill time; GORGO's default is 0.094 ms a token.
+    seconds_per_token
+        Prefill time.
     rtt
         Round trip to each worker in seconds, a scalar or float[workers].
     """
 
-    seconds_per_unit: float = 0.094e-3
+    seconds_per_token: float = 0.094e-3
     rtt: float | Float[Array, " workers"] = 0.0
 
     name: ClassVar[str] = "gorgo"
@@ -41,4 +41,4 @@ class Gorgo(RoutingPolicy):
         unfinished = (seen.pending - seen.waiting).sum()
         mean = unfinished / jnp.maximum(running.sum(), 1)
         units = seen.waiting + mean * running + seen.length - seen.hits
-        return state, first(near_least(self.seconds_per_unit * units + self.rtt))
+        return state, first(near_least(self.seconds_per_token * seen.block_size * units + self.rtt))

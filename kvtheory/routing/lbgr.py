@@ -158,11 +158,9 @@ class LBGR(RoutingPolicy):
         return state._replace(load=load, learner=learner)
 
     @staticmethod
-    def published(
-        ms_per_token: float = 4.0, block_size: int = 1, *, masked: bool = False
-    ) -> "PublishedLBGR":
-        """The published router, with its constants; ``block_size`` tokens are a unit."""
-        return PublishedLBGR(ms_per_unit=ms_per_token * block_size, masked=masked)
+    def published(ms_per_token: float = 4.0, *, masked: bool = False) -> "PublishedLBGR":
+        """The published router, with its constants."""
+        return PublishedLBGR(ms_per_token=ms_per_token, masked=masked)
 
 
 class PublishedState(NamedTuple):
@@ -181,7 +179,7 @@ class PublishedState(NamedTuple):
 class PublishedLBGR(RoutingPolicy):
     """LBGR as published, in milliseconds, with the constants of its code.
 
-    base_i = max(1, ``ms_per_unit``·misses), pred_i = max(1, base_i + load_i + θ_i); in order of
+    base_i = max(1, ``ms_per_token``·missed tokens), pred_i = max(1, base_i + load_i + θ_i); in order of
     index a worker replaces the best so far only if better by more than 1 ms. On routing load +=
     round(base). Every 20 ms load ← ⌊31·load/32⌋. On completion load falls by what the same decay
     has left of the query's own base, and θ_i, one bias per worker, is moved by recursive least
@@ -189,7 +187,7 @@ class PublishedLBGR(RoutingPolicy):
 
     Parameters
     ----------
-    ms_per_unit
+    ms_per_token
         Of the base; the published 1 ms a character is about 4 ms a token. A constant far above the
         true cost clips the residual and makes learning inert; a calibrated one collapses.
     masked
@@ -198,7 +196,7 @@ class PublishedLBGR(RoutingPolicy):
         prediction attracts every query.
     """
 
-    ms_per_unit: float = 4.0
+    ms_per_token: float = 4.0
     masked: bool = eqx.field(static=True, default=False)
     forget: float = 0.992
     covariance: float = 1e6
@@ -229,7 +227,8 @@ class PublishedLBGR(RoutingPolicy):
         return state._replace(load=faded(state.load, tick - state.at), at=tick)
 
     def _base(self, seen: Seen) -> Array:
-        return jnp.maximum(1.0, self.ms_per_unit * (seen.length - seen.hits))
+        tokens = seen.block_size * (seen.length - seen.hits)
+        return jnp.maximum(1.0, self.ms_per_token * tokens)
 
     def propose(
         self, state: PublishedState, tape: Tape, seen: Seen
