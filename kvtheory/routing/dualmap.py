@@ -30,8 +30,8 @@ class DualMap(RoutingPolicy):
     """Of two workers the one with more cached, unless too much is pending there.
 
     A query is hashed twice by its first units to two distinct workers. The one with more cached
-    units is taken (ties: less pending, then the first hash), unless its units to prefill, this
-    query's included, exceed ``budget`` tokens: then the one with less pending (ties: more cached, then the
+    units is taken (ties: less pending, then the first hash), unless its tokens to prefill, this
+    query's included, exceed ``budget``: then the one with less pending (ties: more cached, then the
     first hash). Every ``window`` queries a key that had more than 2/M of them is made twice as
     long, so that hot prefixes spread.
 
