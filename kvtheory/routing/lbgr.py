@@ -180,10 +180,10 @@ class PublishedLBGR(RoutingPolicy):
     """LBGR as published, in milliseconds, with the constants of its code.
 
     base_i = max(1, ``ms_per_token``·missed tokens), pred_i = max(1, base_i + load_i + θ_i); in
-    order of index a worker replaces the best so far only if better by more than 1 ms. On routing load +=
-    round(base). Every 20 ms load ← ⌊31·load/32⌋. On completion load falls by what the same decay
-    has left of the query's own base, and θ_i, one bias per worker, is moved by recursive least
-    squares (λ = 0.992, P = 1e6) towards max(1, E − base − load at routing).
+    order of index a worker replaces the best so far only if better by more than 1 ms. On routing
+    load += round(base). Every 20 ms load ← ⌊31·load/32⌋. On completion load falls by what the same
+    decay has left of the query's own base, and θ_i, one bias per worker, is moved by recursive
+    least squares (λ = 0.992, P = 1e6) towards max(1, E − base − load at routing).
 
     Parameters
     ----------
