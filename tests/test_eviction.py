@@ -103,9 +103,17 @@ RANDOMISED = [
 ]
 
 
-def named(pairs: list[tuple[EvictionPolicy, Any]]) -> list[Any]:
+def named(pairs: list[tuple[EvictionPolicy, Any]], slow: tuple[str, ...] = ()) -> list[Any]:
     """Parameters of a test, with the hyper-parameters in their ids."""
-    return [pytest.param(*pair, id=str(pair[0])) for pair in pairs]
+    return [
+        pytest.param(*pair, id=name, marks=[pytest.mark.slow] * (name in slow))
+        for pair in pairs
+        for name in [str(pair[0])]
+    ]
+
+
+# Static variants of policies that are checked in any case, each with programs of its own.
+VARIANTS = ("RLT(phase='query')", "RLT(phase='published')", "Belady(bypass=True)")
 
 
 def tree_of_turns(seed: int, requests: int = 256) -> list[list[int]]:
@@ -319,7 +327,7 @@ def test_streams_of_different_keys_differ() -> None:
 # What third parties run.
 
 
-@pytest.mark.parametrize(("fast", "slow"), named(DETERMINISTIC[:8] + DETERMINISTIC[9:]))
+@pytest.mark.parametrize(("fast", "slow"), named(DETERMINISTIC, slow=VARIANTS))
 def test_deterministic_policies_pass_the_check(
     fast: EvictionPolicy, slow: Callable[..., Twin]
 ) -> None:
@@ -341,7 +349,7 @@ def test_deterministic_policies_pass_the_check(
     }
 
 
-@pytest.mark.parametrize(("fast", "slow"), named(RANDOMISED))
+@pytest.mark.parametrize(("fast", "slow"), named(RANDOMISED, slow=VARIANTS))
 def test_randomised_policies_pass_the_check(
     fast: EvictionPolicy, slow: Callable[..., Twin]
 ) -> None:

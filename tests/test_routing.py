@@ -219,7 +219,7 @@ ERROR = 1e-6
 def test_random_choices_have_the_law_of_the_twin(
     policy: RoutingPolicy, parameters: dict[str, Any]
 ) -> None:
-    case = next(random_clusters(1, 4, workers=3)).cut(5)
+    case = next(random_clusters(1, 4, workers=3)).cut(4)
     result = run(policy, case, "oracle", seeds=LANES, batching="vmap")
     twin = slow(policy, 3, parameters)
     # histories are few, and the twin says what follows each of them with what probability
@@ -266,8 +266,9 @@ def test_one_worker_has_the_law_of_the_one_cache_driver(name: str) -> None:
     totals = [r.hits.sum(axis=1) for r in (alone, result)]
     table = np.stack([np.bincount(t, minlength=64) for t in totals])
     table = table[:, table.sum(axis=0) >= 10]
-    assert table.shape[1] > 1
-    assert stats.chi2_contingency(table).pvalue > ERROR
+    assert table.any()
+    # predictive marking draws so rarely that all lanes may be alike
+    assert table.shape[1] == 1 or stats.chi2_contingency(table).pvalue > ERROR
 
 
 # Errors.

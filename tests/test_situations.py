@@ -184,6 +184,7 @@ def test_a_bound_below_one_accepts_nobody(
             length=zero + 1,
             first=zero,
             stop=zero,
+            block_size=zero + 1,
             in_flight=flying,
             **whole,
             **dict.fromkeys(real, seconds),

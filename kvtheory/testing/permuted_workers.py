@@ -96,27 +96,28 @@ def _shown(rng: np.random.Generator, instance: Instance, tape: Tape) -> Seen:
     in_flight, pending = whole(3, 20, 0), whole(1_000, 100_000, 0)
     hits = np.stack([rng.choice(n, WORKERS, replace=False) for n in length])
     hits = np.where(suits, length[:, None], np.where(suits.any(axis=1)[:, None], hits // 9, hits))
-    fields = Seen(
-        t=at.astype(np.int32),
-        now=np.cumsum(rng.uniform(0.5, 1.5, STEPS)),
-        length=length.astype(np.int32),
-        first=np.asarray(tape.start)[:STEPS],
-        stop=np.asarray(tape.start)[1 : STEPS + 1],
-        hits=hits.astype(np.int32),
-        tree=whole(1_000, 9_000, 0),
-        capacity=whole(10_000, 20_000, 20_000),
-        in_flight=in_flight,
-        queued=(in_flight * 2) // 3,
-        pending=pending,
-        waiting=pending // 2,
-        work=real(0.0),
-        true_work=real(0.0),
-        total=real(0.0),
-        service=real(0.01),
-        miss_work=real(0.005),
-        alpha_miss=rng.uniform(0.01, 0.1, (STEPS, WORKERS)),
-    )
-    return jax.tree.map(jnp.asarray, fields)
+    fields: dict[str, np.ndarray] = {
+        "t": at.astype(np.int32),
+        "now": np.cumsum(rng.uniform(0.5, 1.5, STEPS)),
+        "length": length.astype(np.int32),
+        "first": np.asarray(tape.start)[:STEPS],
+        "stop": np.asarray(tape.start)[1 : STEPS + 1],
+        "block_size": np.ones(STEPS, np.int32),
+        "hits": hits.astype(np.int32),
+        "tree": whole(1_000, 9_000, 0),
+        "capacity": whole(10_000, 20_000, 20_000),
+        "in_flight": in_flight,
+        "queued": (in_flight * 2) // 3,
+        "pending": pending,
+        "waiting": pending // 2,
+        "work": real(0.0),
+        "true_work": real(0.0),
+        "total": real(0.0),
+        "service": real(0.01),
+        "miss_work": real(0.005),
+        "alpha_miss": rng.uniform(0.01, 0.1, (STEPS, WORKERS)),
+    }
+    return Seen(**{name: jnp.asarray(values) for name, values in fields.items()})
 
 
 def _permuted(seen: Seen, order: np.ndarray) -> Seen:

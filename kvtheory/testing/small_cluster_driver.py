@@ -12,13 +12,15 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from kvtheory.cache import Scalar, Tape
 from kvtheory.cluster import Cluster
-from kvtheory.dispatch import Fleet, Traffic, View, World, arrive, init_cluster
+from kvtheory.dispatch import ClusterState, Fleet, Traffic, View, World, arrive, init_cluster
 from kvtheory.eviction.llru import LeafLRU
 from kvtheory.queueing import END, FIRST_TOKEN, START
 from kvtheory.router import Event, RoutingPolicy, Seen
 from kvtheory.testing.small_driver import SMALL, Shape, small_tape
 
 Batching = Literal["map", "vmap"]
+
+LARGE = 256
 
 _traces = 0
 
@@ -28,16 +30,17 @@ class ClusterRun(NamedTuple):
 
     ``named`` are the workers as the router named them, ``worker`` those that were used, which
     differ if the first are not there. ``finite`` tells whether all that was finite in the state of
-    the router at first was so in the end.
+    the router at first stayed so: arrays of up to `LARGE` entries are looked at after each query,
+    larger ones in the end.
     """
 
-    named: np.ndarray  # int[lanes, n]
-    worker: np.ndarray
-    hits: np.ndarray
-    start: np.ndarray  # float64[lanes, n]
-    first_token: np.ndarray
-    end: np.ndarray
-    finite: np.ndarray  # bool[lanes]
+    named: Any  # int[lanes, n]
+    worker: Any
+    hits: Any
+    start: Any  # float64[lanes, n]
+    first_token: Any
+    end: Any
+    finite: Any  # bool[lanes]
 
 
 class Watched(RoutingPolicy):
@@ -90,10 +93,12 @@ def run_small_cluster(
             believed=_fleet(believed or cluster),
             view_capacity=jnp.full(workers, view_capacity, jnp.int32),
             refresh=jnp.ones((), jnp.float64),
+            block_size=jnp.asarray(instance.block_size, jnp.int32),
             prepared=padded_rows(router.prepare(instance, workers), shape.requests),
         )
         run = _run(batching, jax.tree.map(jnp.asarray, router), world, jnp.stack(keys))
-    return ClusterRun(*(np.asarray(field)[:, :n] for field in run[:-1]), np.asarray(run.finite))
+    finite, run = np.asarray(run.finite), run._replace(finite=run.named)
+    return ClusterRun(*(np.asarray(field)[:, :n] for field in run))._replace(finite=finite)
 
 
 def padded_rows(rows: dict[str, Any], size: int) -> dict[str, Array]:
@@ -128,10 +133,23 @@ def _run(
 
     def lane(key: Key[Array, ""]) -> ClusterRun:
         first = init_cluster(watched, eviction, view, world, *jax.random.split(key))
-        last, hits = lax.scan(
-            lambda state, t: arrive(watched, eviction, view, world, state, t),
-            first,
-            jnp.arange(requests, dtype=jnp.int32),
+        known = [jnp.isfinite(x).all() for x in _floats(first.router[0])]
+
+        def finite(state: Any, most: int | None = None) -> Bool[Array, ""]:
+            kept = [
+                jnp.isfinite(x).all() | ~at_first
+                for x, at_first in zip(_floats(state), known, strict=True)
+                if most is None or x.size <= most
+            ]
+            return jnp.array(kept, bool).all()
+
+        def one(carry: tuple[ClusterState, Array], t: Scalar) -> tuple[Any, Array]:
+            state, fine = carry
+            state, hits = arrive(watched, eviction, view, world, state, t)
+            return (state, fine & finite(state.router[0], LARGE)), hits
+
+        (last, fine), hits = lax.scan(
+            one, (first, jnp.ones((), bool)), jnp.arange(requests, dtype=jnp.int32)
         )
         times = last.queues.time.reshape(3, requests)
         return ClusterRun(
@@ -141,7 +159,7 @@ def _run(
             times[START],
             times[FIRST_TOKEN],
             times[END],
-            _finite(last.router[0]) | ~_finite(first.router[0]),
+            fine & finite(last.router[0]),
         )
 
     return jax.vmap(lane)(keys) if batching == "vmap" else lax.map(lane, keys)
@@ -152,6 +170,5 @@ def compilations() -> int:
     return _traces
 
 
-def _finite(state: Any) -> Bool[Array, ""]:
-    floats = [x for x in jax.tree.leaves(state) if jnp.issubdtype(x.dtype, jnp.floating)]
-    return jnp.array([jnp.isfinite(x).all() for x in floats], bool).all()
+def _floats(state: Any) -> list[Array]:
+    return [x for x in jax.tree.leaves(state) if jnp.issubdtype(x.dtype, jnp.floating)]

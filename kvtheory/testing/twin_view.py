@@ -74,11 +74,11 @@ class Costs:
     def prefill(self, i: int, hits: int, length: int, speed: float | None = None) -> float:
         """Seconds until the first token on worker ``i``."""
         work = self.alpha_cached[i] * hits + self.alpha_miss[i] * (length - hits)
-        return (work + self.overhead[i]) / (speed or self.speed[i])
+        return work / (speed or self.speed[i])
 
     def output(self, i: int, tokens: int, speed: float | None = None) -> float:
-        """Seconds for the output on worker ``i``."""
-        return self.alpha_out[i] * tokens / (speed or self.speed[i])
+        """Seconds for the output on worker ``i``, O_ij: per token, and the constant of a query."""
+        return (self.alpha_out[i] * tokens + self.overhead[i]) / (speed or self.speed[i])
 
     def service(self, i: int, hits: int, query: Query) -> float:
         """Cost_ij: seconds that worker ``i`` is busy with ``query`` if it hits ``hits`` units."""
