@@ -135,9 +135,9 @@ def test_queues_and_service_times_by_hand() -> None:
         [[1, 2], [1, 2, 3], [1]], [0.0, 1.0, 1.0], output=[2, 0, 4]
     )
     assert log == [
-        Served(worker=0, hits=0, believed=0, arrival=0.0, start=0.0, first_token=5.0, end=6.0),
-        Served(worker=0, hits=2, believed=2, arrival=1.0, start=6.0, first_token=11.0, end=11.0),
-        Served(worker=1, hits=0, believed=0, arrival=1.0, start=1.0, first_token=2.5, end=3.5),
+        Served(worker=0, hits=0, believed=0, arrival=0.0, start=0.0, first_token=4.0, end=6.0),
+        Served(worker=0, hits=2, believed=2, arrival=1.0, start=6.0, first_token=10.0, end=11.0),
+        Served(worker=1, hits=0, believed=0, arrival=1.0, start=1.0, first_token=2.0, end=3.5),
     ]
     assert (log[1].latency, log[1].ttft) == (10.0, 10.0)
     assert makespan(log, 2) == 11.0
@@ -145,7 +145,7 @@ def test_queues_and_service_times_by_hand() -> None:
 
 def test_a_router_is_told_of_what_has_happened_by_the_arrival() -> None:
     router = Fixed(1, [0, 0, 0, 0])
-    cluster = Cluster(capacity=np.array([9]), overhead=1.0, alpha_miss=0.0, alpha_out=1.0)
+    cluster = Cluster(capacity=np.array([9]), alpha_miss=1.0, alpha_out=1.0)
     twin = ClusterTwin(cluster, router, llru)
     twin.run([[1], [2], [3], [4]], [0.0, 0.9, 2.0, 2.5], output=[1, 1, 0, 0])
     # the end of the first query, at 2.0, is seen by the one that arrives at 2.0
