@@ -41,11 +41,11 @@ demo: $(STAMP) ## eviction policies against the offline optimum on a generated i
 
 test: $(STAMP) ## the tests without the slow ones
 	@echo "test: pytest, slow tests left out"
-	@$(BIN)/python -m pytest -m "not slow" -n 2
+	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-full: $(STAMP) ## all tests
 	@echo "test-full: pytest, all tests"
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP) ## ruff: rules and formatting
 	@echo "lint: ruff"

@@ -42,7 +42,6 @@ from kvtheory.oversize import check_oversize
 from kvtheory.simulate import simulate
 from kvtheory.testing import (
     TWINS,
-    Record,
     Twin,
     law,
     optimum_by_search,
@@ -68,17 +67,6 @@ class PerfectMarking(twins.Marking):
         return super().run(sequences)
 
 
-class OldestBelady(TWINS["belady"]):  # type: ignore[misc]
-    """The twin with the ties of all other policies: the older last use first.
-
-    Among units without a next use the order changes no hits, unless a query that is skipped asks
-    for one of them after all.
-    """
-
-    def victim(self, leaves: list[Record]) -> Record:
-        return max(leaves, key=lambda r: (self.next_use(r.unit), -r.last_use, r.depth))
-
-
 DETERMINISTIC = [
     (LeafLRU(), TWINS["llru"]),
     (FIFO(), TWINS["fifo"]),
@@ -91,8 +79,8 @@ DETERMINISTIC = [
     (TailLRU(1), partial(TWINS["tail_lru"], xi=1)),
     (TailLRU(2), partial(TWINS["tail_lru"], xi=2)),
     (TailLRU(16), partial(TWINS["tail_lru"], xi=16)),
-    (Belady(), OldestBelady),
-    (Belady(bypass=True), partial(OldestBelady, admission="bypass")),
+    (Belady(), TWINS["belady"]),
+    (Belady(bypass=True), partial(TWINS["belady"], admission="bypass")),
 ]
 RANDOMISED = [
     (RLT(), TWINS["rlt"]),

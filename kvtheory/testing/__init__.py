@@ -1,7 +1,8 @@
-"""Slow reference twins, exhaustive search and hypothesis strategies, for tests of policies.
+"""Checks for policies of one's own, slow reference twins, exhaustive search, strategies.
 
-The strategies are in ``kvtheory.testing.strategies`` and need ``hypothesis``; all else here is
-plain Python.
+The checks are in ``kvtheory.testing.check_eviction`` and ``kvtheory.testing.check_routing`` and
+load JAX, the strategies in ``kvtheory.testing.strategies`` and need ``hypothesis``; all else here
+is plain Python.
 """
 
 from kvtheory.testing.exhaustive import closed_subsets, optimum_by_search

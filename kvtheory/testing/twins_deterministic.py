@@ -156,9 +156,10 @@ class TailLRU(KeyTwin):
 class Belady(UnitTwin):
     """The offline optimum: the leaf unit whose next use is the farthest goes.
 
-    A unit that is never used again has its next use at infinity; ties go to the deeper unit, then
-    to the older last use. They change no count: a unit without a next use has no descendant with
-    one, so as long as one is left a leaf unit without a next use is there to go.
+    A unit that is never used again has its next use at infinity; ties go to the older last use,
+    then to the deeper unit. Unless queries are skipped they change no count: a unit without a next
+    use has no descendant with one, so as long as one is left a leaf unit without a next use is
+    there to go.
 
     Parameters
     ----------
@@ -214,7 +215,7 @@ class Belady(UnitTwin):
 
     def victim(self, leaves: list[Record]) -> Record:
         """The leaf with the farthest next use."""
-        return max(leaves, key=lambda r: (self.next_use(r.unit), r.depth, -r.last_use))
+        return max(leaves, key=lambda r: (self.next_use(r.unit), -r.last_use, r.depth))
 
     def next_use(self, unit: Unit) -> float:
         """Index of the next query that contains the unit, infinity if there is none."""
