@@ -24,7 +24,7 @@ from kvtheory.traces import read
 
 TOKENS = 192_000  # capacity on the shared-prefix instance
 BLOCKS = 10_000  # capacity on the conversation trace, blocks of 512 tokens
-BY_KEY = ("fifo", "lfu", "mru", "slru")
+BY_KEY = ("fifo", "lfu", "mru", "slru", "cost_per_unit", "tail_lru", "node_lru")
 
 
 @dataclass(frozen=True)
