@@ -83,6 +83,20 @@ def check_key(key: object) -> Key[Array, ""]:
     return key
 
 
+def check_lanes(
+    key: Key[Array, ""] | None, seeds: int, batching: Batching
+) -> tuple[Key[Array, ""], Literal["map", "vmap"]]:
+    """The key and the batching to use, or an error that names what is wrong with the lanes."""
+    key = check_key(jax.random.key(0) if key is None else key)
+    if seeds < 1:
+        raise bad("seeds", seeds, "must be at least 1")
+    if batching not in ("auto", "map", "vmap"):
+        raise bad("batching", batching, "must be 'auto', 'map' or 'vmap'")
+    if batching == "auto":
+        batching = "map" if jax.default_backend() == "cpu" else "vmap"
+    return key, batching
+
+
 def simulate(
     instance: Instance,
     cluster: Cluster | int | str,
@@ -161,13 +175,7 @@ def simulate_capacities(
     Capacities that see the same tree (all of them, unless ``oversize="truncate"`` cuts it) run
     in one compiled call. Lane s has the same key at every capacity.
     """
-    key = check_key(jax.random.key(0) if key is None else key)
-    if seeds < 1:
-        raise bad("seeds", seeds, "must be at least 1")
-    if batching not in ("auto", "map", "vmap"):
-        raise bad("batching", batching, "must be 'auto', 'map' or 'vmap'")
-    if batching == "auto":
-        batching = "map" if jax.default_backend() == "cpu" else "vmap"
+    key, batching = check_lanes(key, seeds, batching)
     units = [capacity_units(c, instance) for c in capacities]
     groups: dict[int, tuple[Instance, list[int]]] = {}
     for i, capacity in enumerate(units):

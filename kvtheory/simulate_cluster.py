@@ -20,7 +20,7 @@ from kvtheory.instance import Instance
 from kvtheory.oversize import Oversize, check_oversize
 from kvtheory.result import PolicyError
 from kvtheory.router import RoutingPolicy
-from kvtheory.simulate import Batching, check_key
+from kvtheory.simulate import Batching, check_lanes
 from kvtheory.step import FAULTS, OK
 
 
@@ -77,13 +77,7 @@ def simulate_cluster(
     -----
     Times are float64. Memory: O(workers · edges + requests) a lane.
     """
-    key = check_key(jax.random.key(0) if key is None else key)
-    if seeds < 1:
-        raise bad("seeds", seeds, "must be at least 1")
-    if batching not in ("auto", "map", "vmap"):
-        raise bad("batching", batching, "must be 'auto', 'map' or 'vmap'")
-    if batching == "auto":
-        batching = "map" if jax.default_backend() == "cpu" else "vmap"
+    key, batching = check_lanes(key, seeds, batching)
     if instance.arrival is None:
         raise InputError(
             f"instance {instance.name!r} has no arrival times: pass rate= to its generator, or "

@@ -34,8 +34,6 @@ from kvtheory.testing.strategies import cases, instances, sequences
 from kvtheory.testing.twins_deterministic import Admission
 from kvtheory.testing.twins_random import TokenPhases
 
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
-
 PHASES = ["token", "query", "published"]
 CYCLIC = [[1], [2], [3], [4]] * 4
 VARIANTS = [
@@ -502,24 +500,18 @@ def test_node_lru_on_grouped_prefixes() -> None:
     assert round(sum(hits) / sum(map(len, queries)), 3) == 0.192
 
 
-needs_traces = pytest.mark.skipif(
-    not TRACES.is_dir(), reason="the real traces are not beside this checkout"
-)
-
-
-def reference(group: str, name: str, capacity: int) -> tuple[Path, dict[str, int]]:
-    trace = json.loads((TRACES / "reference.json").read_text())[group][name]
+def reference(traces: Path, group: str, name: str, capacity: int) -> tuple[Path, dict[str, int]]:
+    trace = json.loads((traces / "reference.json").read_text())[group][name]
     (cell,) = [cell for cell in trace["cells"] if cell["capacity"] == capacity]
-    return TRACES / trace["file"].removeprefix("files/"), cell
+    return traces / trace["file"].removeprefix("files/"), cell
 
 
-@needs_traces
 @pytest.mark.parametrize(
     ("name", "capacity"),
     [("oasst_en_100", 28), ("oasst_en_100", 136), ("mooncake_arxiv_first1000", 123)],
 )
-def test_real_block_traces(name: str, capacity: int) -> None:
-    path, cell = reference("prefix_traces", name, capacity)
+def test_real_block_traces(shared_traces: Path, name: str, capacity: int) -> None:
+    path, cell = reference(shared_traces, "prefix_traces", name, capacity)
     with gzip.open(path, "rt") as file:
         queries = [json.loads(line)["hash_ids"] for line in file]
     hits = run("llru", capacity, queries, oversize="truncate")
@@ -531,9 +523,8 @@ def test_real_block_traces(name: str, capacity: int) -> None:
         assert sum(best) == cell[f"belady_{admission}_hits"]
 
 
-@needs_traces
-def test_real_paging_trace() -> None:
-    path, cell = reference("flat_traces", "multi1", 131)
+def test_real_paging_trace(shared_traces: Path) -> None:
+    path, cell = reference(shared_traces, "flat_traces", "multi1", 131)
     with gzip.open(path, "rt") as file:
         queries = [[int(line)] for line in file if line.strip() not in ("", "*")]
     for name, key in [("llru", "lru_hits"), ("fifo", "fifo_hits"), ("belady", "belady_hits")]:

@@ -49,7 +49,6 @@ class MarkingState(NamedTuple):
 
     zones: Zones
     leaves: Smallest
-    marked: Int[Array, " workers"]
     phase: Int[Array, " workers"]
     evicted_in: Int[Array, " workers*(edges+1)"]
     chain: Int[Array, " workers*(edges+1)"]
@@ -122,7 +121,6 @@ class Marking(EvictionPolicy):
         return MarkingState(
             zones=zones.init(tape, workers),
             leaves=smallest.init(tape.edges, workers),
-            marked=zero,
             phase=zero + 1,
             evicted_in=none,
             chain=none,
@@ -131,18 +129,15 @@ class Marking(EvictionPolicy):
         )
 
     def touch(self, state: MarkingState, tape: Tape, cache: Cache, query: Query) -> MarkingState:
-        own, units = zones.mark_path(state.zones, tape, cache, query)
+        own, _ = zones.mark_path(state.zones, tape, cache, query)
         leaf = leaf_of_path(tape, cache, query)
         leaves = once(
             leaf != tape.null, lambda s: smallest.remove(s, query.base + leaf), state.leaves
         )
-        state = state._replace(
-            zones=own, leaves=leaves, marked=add(state.marked, query.worker, units)
-        )
         return once(
             (query.need > 0) & (own.leaves[query.worker] == 0),
             lambda s: self._begin_phase(s, tape, cache, query),
-            state,
+            state._replace(zones=own, leaves=leaves),
         )
 
     def evict(
@@ -194,11 +189,7 @@ class Marking(EvictionPolicy):
         )
 
     def load(self, state: MarkingState, tape: Tape, cache: Cache, query: Query) -> MarkingState:
-        served = jnp.where(query.serves, query.misses, 0)
-        return state._replace(
-            zones=zones.load_path(state.zones, tape, query),
-            marked=add(state.marked, query.worker, served),
-        )
+        return state._replace(zones=zones.load_path(state.zones, tape, query))
 
     def _begin_phase(
         self, state: MarkingState, tape: Tape, cache: Cache, query: Query
@@ -215,7 +206,6 @@ class Marking(EvictionPolicy):
         return state._replace(
             zones=own._replace(slots=slots),
             leaves=leaves,
-            marked=write(state.marked, w, query.hits),
             phase=add(state.phase, w, jnp.int32(1)),
         )
 

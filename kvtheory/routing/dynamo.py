@@ -1,27 +1,19 @@
 """NVIDIA Dynamo's KV routers: blocks to prefill plus blocks to hold."""
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from kvtheory.cache import Scalar, Tape
 from kvtheory.eviction import random_words
-from kvtheory.eviction.random_words import RandomWords
-from kvtheory.router import Event, RoutingPolicy, Seen
+from kvtheory.router import Seen
 from kvtheory.routing import in_flight_units
-from kvtheory.routing.in_flight_units import InFlightUnits
+from kvtheory.routing.in_flight_units import BookkeepingRouter, BookState
 from kvtheory.routing.ties import near_least, uniform
 
 
-class DynamoState(NamedTuple):
-    """Units in flight, and the random stream."""
-
-    flying: InFlightUnits
-    stream: RandomWords
-
-
-class Dynamo(RoutingPolicy):
+class Dynamo(BookkeepingRouter):
     """v = ``weight``·(units to prefill) + distinct units in flight, this query included in both.
 
     A block is a unit. With ``temperature`` 0 the smallest v is taken, equal ones are drawn; else
@@ -40,18 +32,12 @@ class Dynamo(RoutingPolicy):
 
     name: ClassVar[str] = "dynamo"
     source: ClassVar[str] = "NVIDIA Dynamo KV router, August 2025"
-    randomised: ClassVar[bool] = True
-
-    def init(
-        self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
-    ) -> DynamoState:
-        return DynamoState(in_flight_units.init(tape, workers), random_words.init(key))
 
     def prefill(self, seen: Seen) -> Float[Array, " workers"]:
         """The prefill term of each worker."""
         return self.weight * (seen.pending + seen.length - seen.hits)
 
-    def propose(self, state: DynamoState, tape: Tape, seen: Seen) -> tuple[DynamoState, Scalar]:
+    def propose(self, state: BookState, tape: Tape, seen: Seen) -> tuple[BookState, Scalar]:
         more = in_flight_units.more_with(state.flying, tape, seen.first, seen.stop)
         value = self.prefill(seen) + (state.flying.units + more)
         low, high = value.min(), value.max()
@@ -62,16 +48,7 @@ class Dynamo(RoutingPolicy):
         chance = jnp.cumsum(jnp.exp(-(value - low) / scale))
         point = (word.astype(float) + 0.5) / 2.0**32 * chance[-1]
         drawn = jnp.minimum((chance <= point).sum(dtype=jnp.int32), seen.workers - 1)
-        return DynamoState(state.flying, stream), jnp.where(warm, drawn, tied)
-
-    def dispatch(self, state: DynamoState, tape: Tape, seen: Seen, worker: Scalar) -> DynamoState:
-        flying = in_flight_units.change(state.flying, tape, seen.first, seen.stop, worker, 1)
-        return state._replace(flying=flying)
-
-    def complete(self, state: DynamoState, tape: Tape, event: Event) -> DynamoState:
-        first, stop = tape.start[event.t], tape.start[event.t + 1]
-        flying = in_flight_units.change(state.flying, tape, first, stop, event.worker, -1)
-        return state._replace(flying=flying)
+        return BookState(state.flying, stream), jnp.where(warm, drawn, tied)
 
 
 class Dynamo2026(Dynamo):

@@ -1,12 +1,15 @@
 """Distinct units of the queries in flight on each worker, as a router counts them."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, Key
 
 from kvtheory.cache import Scalar, Tape, read, write
+from kvtheory.eviction import random_words
+from kvtheory.eviction.random_words import RandomWords
+from kvtheory.router import Event, RoutingPolicy, Seen
 
 
 class InFlightUnits(NamedTuple):
@@ -51,3 +54,30 @@ def change(
 
     through, units = lax.fori_loop(first, stop, one, (of.through, jnp.zeros((), jnp.int32)))
     return InFlightUnits(through, of.units.at[worker].add(units))
+
+
+class BookState(NamedTuple):
+    """Units in flight, and the random stream of the ties."""
+
+    flying: InFlightUnits
+    stream: RandomWords
+
+
+class BookkeepingRouter(RoutingPolicy):
+    """A router that counts the distinct units in flight by its own books; ties are drawn."""
+
+    randomised: ClassVar[bool] = True
+
+    def init(
+        self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
+    ) -> BookState:
+        return BookState(init(tape, workers), random_words.init(key))
+
+    def dispatch(self, state: BookState, tape: Tape, seen: Seen, worker: Scalar) -> BookState:
+        flying = change(state.flying, tape, seen.first, seen.stop, worker, 1)
+        return state._replace(flying=flying)
+
+    def complete(self, state: BookState, tape: Tape, event: Event) -> BookState:
+        first, stop = tape.start[event.t], tape.start[event.t + 1]
+        flying = change(state.flying, tape, first, stop, event.worker, -1)
+        return state._replace(flying=flying)
