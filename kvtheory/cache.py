@@ -204,10 +204,11 @@ def padded(size: int, floor: int = 16) -> int:
     return max(floor, 1 << (max(size, 1) - 1).bit_length())
 
 
-def tape_of(instance: Instance, prepared: Prepared | None = None) -> Tape:
-    """The instance on the device. Pads with empty queries and unused edges."""
+def tape_of(instance: Instance, prepared: Prepared | None = None, requests: int = 0) -> Tape:
+    """The instance on the device, padded with empty queries, to ``requests`` or more, and edges."""
     tree, log = instance.tree, instance.log
-    requests, positions, edges = instance.requests, len(log.edge), tree.edges
+    requests = max(requests, instance.requests)
+    positions, edges = len(log.edge), tree.edges
     null = padded(edges + 1) - 1
 
     def fill(values: np.ndarray, size: int, rest: int) -> Array:

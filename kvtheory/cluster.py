@@ -28,6 +28,12 @@ class Cluster:
         float64[M]; constant seconds per query.
     speed
         float64[M]; divides every service time on that worker.
+    alpha_depth
+        float64[M]; seconds that a missed unit costs more for each unit down to it, as attention
+        does: a unit at depth d (1 at the root) costs α_miss + α_depth·d.
+    speed_changes
+        (seconds, worker, speed) triples: a service that begins on the worker then or later has
+        that speed, until the next change.
 
     A scalar stands for the same value on every worker.
     """
@@ -39,6 +45,8 @@ class Cluster:
     alpha_out: np.ndarray = 0.0  # type: ignore[assignment]
     overhead: np.ndarray = 0.0  # type: ignore[assignment]
     speed: np.ndarray = 1.0  # type: ignore[assignment]
+    alpha_depth: np.ndarray = 0.0  # type: ignore[assignment]
+    speed_changes: tuple[tuple[float, int, float], ...] = ()
 
     def __post_init__(self) -> None:
         capacity = frozen(np.atleast_1d(self.capacity), np.int32, "capacity")
@@ -50,7 +58,7 @@ class Cluster:
         object.__setattr__(self, "capacity", capacity)
         if self.block_size < 1:
             raise bad("block_size", self.block_size, "must be at least 1 token")
-        for key in ("alpha_cached", "alpha_miss", "alpha_out", "overhead", "speed"):
+        for key in ("alpha_cached", "alpha_miss", "alpha_out", "overhead", "speed", "alpha_depth"):
             value = np.asarray(getattr(self, key), np.float64)
             if value.ndim == 0:
                 value = np.full(len(capacity), value)
@@ -62,11 +70,28 @@ class Cluster:
             if key == "speed" and (value == 0).any():
                 raise bad(key, value.tolist(), "a worker needs a positive speed")
             object.__setattr__(self, key, value)
+        changes = tuple(sorted(tuple(change) for change in self.speed_changes))
+        for change in changes:
+            at, worker, speed = change
+            if not 0 <= worker < len(capacity):
+                raise bad("speed_changes", change, f"its worker must be below {len(capacity)}")
+            if not (at >= 0 and np.isfinite(at) and speed > 0 and np.isfinite(speed)):
+                rule = "needs a time of at least 0 seconds and a positive speed"
+                raise bad("speed_changes", change, rule)
+        object.__setattr__(self, "speed_changes", changes)
 
     @property
     def workers(self) -> int:
         """Number of workers, M."""
         return len(self.capacity)
+
+    def speeds_over_time(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times float64[K] of the changes, and speeds float64[K + 1, M] before and after each."""
+        rows = [self.speed]
+        for _, worker, speed in self.speed_changes:
+            rows.append(rows[-1].copy())
+            rows[-1][worker] = speed
+        return np.array([at for at, _, _ in self.speed_changes], np.float64), np.stack(rows)
 
 
 def capacity_units(capacity: int | str, instance: Instance) -> int:

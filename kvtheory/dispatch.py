@@ -29,10 +29,16 @@ class Fleet(NamedTuple):
     alpha_out: Float[Array, " workers"]
     overhead: Float[Array, " workers"]
     speed: Float[Array, " workers"]
+    alpha_depth: Float[Array, " workers"]
+
+    def misses(self, length: Scalar, hits: Array) -> Array:
+        """float[workers]; seconds for the units below the hits, at speed 1."""
+        deep = (length * (length + 1.0) - hits * (hits + 1.0)) / 2  # the sum of their depths
+        return self.alpha_miss * (length - hits) + self.alpha_depth * deep
 
     def prefill(self, length: Scalar, hits: Array) -> Array:
         """float[workers]; seconds until the first token."""
-        return (self.alpha_cached * hits + self.alpha_miss * (length - hits)) / self.speed
+        return (self.alpha_cached * hits + self.misses(length, hits)) / self.speed
 
     def output(self, tokens: Array) -> Array:
         """float[workers]; seconds for the output, O."""
@@ -59,12 +65,27 @@ class Look(NamedTuple):
     true_work: Float[Array, " workers"]
 
 
+class SpeedChanges(NamedTuple):
+    """Speeds before and after each change; a service has those of its start."""
+
+    at: Float[Array, " changes"]
+    speed: Float[Array, "changes+1 workers"]
+
+
+class Warm(NamedTuple):
+    """Paths served before time 0: their rows of the tape, and on which worker."""
+
+    row: Int[Array, " warm"]
+    worker: Int[Array, " warm"]
+
+
 class World(NamedTuple):
     """What a run does not change: the instance, the workers as they are and as believed.
 
     ``view_capacity`` are the units of each tree of a routed view, ``refresh`` the seconds between
     two looks of a stale one, ``block_size`` the tokens in a unit, and ``prepared`` what the router
-    made on the host.
+    made on the host. ``row`` are the rows of the tape that are queries (`kvtheory.rows`), and
+    ``end`` gives for each of these rows that of its output units.
     """
 
     tape: Tape
@@ -75,6 +96,10 @@ class World(NamedTuple):
     refresh: Float[Array, ""]
     block_size: Int[Array, ""]
     prepared: dict[str, Array]
+    row: Int[Array, " queries"]
+    end: Int[Array, " rows"] | None = None
+    warm: Warm | None = None
+    speed_changes: SpeedChanges | None = None
 
 
 class ClusterState(NamedTuple):
@@ -102,11 +127,22 @@ def init_cluster(
     key: Key[Array, ""],
     route_key: Key[Array, ""],
 ) -> ClusterState:
-    """Empty caches, idle workers."""
+    """Caches that are empty or warm, idle workers."""
     tape, capacity = world.tape, world.fleet.capacity
     workers, requests = capacity.shape[0], tape.query_length.shape[0]
     serving = init(eviction, tape, capacity, key)
     shown = init(view.trees, tape, world.view_capacity, key)
+    if (warm := world.warm) is not None:
+
+        def one(k: Scalar, both: tuple[State, State]) -> tuple[State, State]:
+            serving, shown = both
+            where = warm.row[k], warm.worker[k]
+            serving, _ = serve(eviction, tape, capacity, serving, *where)
+            if view.kind == "routed":
+                shown, _ = serve(view.trees, tape, world.view_capacity, shown, *where)
+            return serving, shown
+
+        serving, shown = lax.fori_loop(0, warm.row.shape[0], one, (serving, shown))
     zero, seconds = jnp.zeros(workers, jnp.int32), jnp.zeros(workers, float)
     return ClusterState(
         serving=serving,
@@ -124,7 +160,7 @@ def arrive(
     state: ClusterState,
     t: Scalar,
 ) -> tuple[ClusterState, Int[Array, ""]]:
-    """Route and serve query ``t``: next state, and the units that hit."""
+    """Route and serve the query of row ``t``: next state, and the units that hit."""
     tape, traffic, fleet, believed = world.tape, world.traffic, world.fleet, world.believed
     now, length = traffic.arrival[t], tape.query_length[t]
     tell = (
@@ -178,7 +214,7 @@ def arrive(
         true_work=look.true_work if stale else jnp.maximum(queues.free - now, 0.0),
         total=queues.total,
         service=believed.prefill(length, hits) + believed.output(traffic.output[t]),
-        miss_work=believed.alpha_miss * (length - hits) / believed.speed
+        miss_work=believed.misses(length, hits) / believed.speed
         + believed.output(traffic.output[t]),
         alpha_miss=believed.alpha_miss,
     )
@@ -190,7 +226,12 @@ def arrive(
     if view.kind == "routed":
         shown, _ = serve(view.trees, tape, world.view_capacity, look.caches, t, worker)
         look = look._replace(caches=shown)
+    if world.end is not None:
+        serving, _ = serve(eviction, tape, fleet.capacity, serving, world.end[t], worker)
     start = jnp.maximum(now, queues.free[worker])
+    if (changes := world.speed_changes) is not None:
+        done = (changes.at <= start).sum(dtype=jnp.int32)
+        fleet = fleet._replace(speed=changes.speed[done])
     token = start + fleet.prefill(length, hit)[worker]
     end = token + fleet.output(traffic.output[t])[worker]
     service = seen.service[worker]
@@ -223,14 +264,14 @@ def _poll(queues: Queues, look: Look, serving: State, poll: Scalar, at: Array) -
 
 
 class Trace(NamedTuple):
-    """What a run reports of every query; times in seconds."""
+    """What a run reports of every query, padded ones last; times in seconds."""
 
-    hits: Int[Array, " requests"]
-    worker: Int[Array, " requests"]
-    believed: Int[Array, " requests"]
-    start: Float[Array, " requests"]
-    first_token: Float[Array, " requests"]
-    end: Float[Array, " requests"]
+    hits: Int[Array, " queries"]
+    worker: Int[Array, " queries"]
+    believed: Int[Array, " queries"]
+    start: Float[Array, " queries"]
+    first_token: Float[Array, " queries"]
+    end: Float[Array, " queries"]
     fault: Int[Array, ""]
 
 
@@ -243,17 +284,16 @@ def run_cluster(
     route_key: Key[Array, ""],
 ) -> Trace:
     """All queries of a tape."""
-    requests = world.tape.query_length.shape[0]
     state, hits = lax.scan(
         lambda state, t: arrive(router, eviction, view, world, state, t),
         init_cluster(router, eviction, view, world, key, route_key),
-        jnp.arange(requests, dtype=jnp.int32),
+        world.row,
     )
-    times = state.queues.time.reshape(3, requests)
+    times = state.queues.time.reshape(3, -1)[:, world.row]
     return Trace(
         hits,
-        state.queues.worker,
-        state.queues.believed,
+        state.queues.worker[world.row],
+        state.queues.believed[world.row],
         times[START],
         times[FIRST_TOKEN],
         times[END],

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -49,6 +49,12 @@ class Instance:
         What the instance is called, the parameters that made it, and where it comes from.
     beyond
         int64[n] or None; units of each query below the cut of a truncated tree: always missed.
+    end
+        int32[n] or None; the end node of each query, prompt plus output: the edge, at or below that
+        of the query, whose path is cached at no miss cost when the service ends.
+    warm
+        int32[k, 2] or None; (worker, edge) pairs: paths that the worker served before time 0, at
+        no cost and in this order.
 
     Raises
     ------
@@ -72,6 +78,8 @@ class Instance:
     parameters: Mapping[str, object] = field(default_factory=dict)
     source: str = ""
     beyond: np.ndarray | None = None
+    end: np.ndarray | None = None
+    warm: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         query = frozen(self.query, np.int32, "query")
@@ -94,10 +102,16 @@ class Instance:
                     t = int(np.flatnonzero(value < 0)[0])
                     raise bad(f"{key}[{t}]", int(value[t]), "must not be negative")
                 object.__setattr__(self, key, value)
-        for key in ("arrival", "input_length", "output_length", "beyond"):
+        if self.end is not None:
+            object.__setattr__(self, "end", frozen(self.end, np.int32, "end"))
+        for key in ("arrival", "input_length", "output_length", "beyond", "end"):
             value = getattr(self, key)
             if value is not None and len(value) != len(query):
                 raise bad(key, f"{len(value)} values", f"need one per query, {len(query)}")
+        if self.end is not None:
+            _check_ends(self.tree, query, self.end)
+        if self.warm is not None:
+            object.__setattr__(self, "warm", _checked_warm(self.tree, self.warm))
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
 
     # -- construction ---------------------------------------------------------------------
@@ -114,16 +128,67 @@ class Instance:
         return cls(tree, query, **fields)  # type: ignore[arg-type]
 
     @classmethod
-    def from_tokens(cls, sequences: Iterable[Sequence[int]], **fields: object) -> "Instance":
-        """From token lists; equal tokens below different prefixes are different units."""
-        return cls.from_flat(*flatten(sequences), ids="local", **fields)
+    def from_tokens(
+        cls,
+        sequences: Iterable[Sequence[int]],
+        *,
+        ends: Iterable[Sequence[int]] | None = None,
+        warm: Iterable[tuple[int, Sequence[int]]] = (),
+        **fields: object,
+    ) -> "Instance":
+        """From token lists; equal tokens below different prefixes are different units.
+
+        ``ends`` are the queries with their output units behind them, ``[]`` for a query whose
+        output is not cached; ``warm`` are (worker, path) pairs served before time 0.
+        """
+        return cls._from_lists(sequences, "local", ends, warm, fields)
 
     @classmethod
     def from_blocks(
-        cls, sequences: Iterable[Sequence[int]], *, ids: Ids = "global", **fields: object
+        cls,
+        sequences: Iterable[Sequence[int]],
+        *,
+        ids: Ids = "global",
+        ends: Iterable[Sequence[int]] | None = None,
+        warm: Iterable[tuple[int, Sequence[int]]] = (),
+        **fields: object,
     ) -> "Instance":
-        """From block-hash lists, where an id names a whole prefix (or pass ``ids="local"``)."""
-        return cls.from_flat(*flatten(sequences), ids=ids, **fields)
+        """From block-hash lists, where an id names a whole prefix (or pass ``ids="local"``).
+
+        ``ends`` and ``warm`` as for `from_tokens`.
+        """
+        return cls._from_lists(sequences, ids, ends, warm, fields)
+
+    @classmethod
+    def _from_lists(
+        cls,
+        sequences: Iterable[Sequence[int]],
+        ids: Ids,
+        ends: Iterable[Sequence[int]] | None,
+        warm: Iterable[tuple[int, Sequence[int]]],
+        fields: Mapping[str, object],
+    ) -> "Instance":
+        warm = list(warm)
+        if ends is None and not warm:
+            return cls.from_flat(*flatten(sequences), ids=ids, **fields)
+        queries = list(sequences)
+        n = len(queries)
+        if ends is not None:
+            ends = list(ends)
+            if len(ends) != n:
+                raise bad("ends", f"{len(ends)} lists", f"need one per query, {n}")
+            ends = [end if len(end) else query for query, end in zip(queries, ends, strict=True)]
+        paths = [path for _, path in warm]
+        every = cls.from_flat(*flatten([*queries, *(ends or []), *paths]), ids=ids)
+        at = every.query
+        pairs = np.array([worker for worker, _ in warm], np.int64)
+        return cls(
+            every.tree,
+            at[:n],
+            end=None if ends is None else at[n : 2 * n],
+            warm=np.stack([pairs, at[len(at) - len(warm) :]], axis=1) if warm else None,
+            **fields,  # type: ignore[arg-type]
+        )
 
     # -- size -----------------------------------------------------------------------------
 
@@ -199,6 +264,7 @@ class Instance:
             input_length=cut(self.input_length),
             output_length=cut(self.output_length),
             beyond=cut(self.beyond),
+            end=cut(self.end),
         )
 
     def truncate(self, depth: int) -> "Instance":
@@ -216,18 +282,38 @@ class Instance:
         labels = None
         if tree.labels is not None:
             labels = tree.labels[_ranges(tree.offset[keep], length)]
-        query = self.query.astype(np.int64)
-        while (deep := (query >= 0) & (rank[query] < 0)).any():
-            query[deep] = tree.parent[query[deep]]
+
+        def above(edge: np.ndarray) -> np.ndarray:
+            edge = edge.astype(np.int64)
+            while (deep := (edge >= 0) & (rank[edge] < 0)).any():
+                edge[deep] = tree.parent[edge[deep]]
+            return rank[edge]
+
         cut = PrefixTree(rank[tree.parent[keep]], length, labels)
-        beyond = self.query_length - np.append(cut.depth, 0)[rank[query]]
-        return replace(self, tree=cut, query=rank[query], beyond=beyond)._merged()
+        moved = self._on(cut, above)
+        beyond = self.query_length - np.append(cut.depth, 0)[moved.query]
+        return replace(moved, beyond=beyond)._merged()
+
+    def _on(self, tree: PrefixTree, place: Callable[[np.ndarray], np.ndarray]) -> "Instance":
+        """The same sequence on another tree, ``place`` giving the new edges of old ones."""
+        warm = self.warm
+        return replace(
+            self,
+            tree=tree,
+            query=place(self.query),
+            end=None if self.end is None else place(self.end),
+            warm=None if warm is None else np.stack([warm[:, 0], place(warm[:, 1])], axis=1),
+        )
 
     def _merged(self) -> "Instance":
         # Cutting makes queries end at the same place: runs that every query now contains whole
         # or not at all become one edge again, which keeps paths short.
         tree = self.tree
         uses = np.bincount(self.log.edge, minlength=tree.edges)
+        for ends in (self.end, None if self.warm is None else self.warm[:, 1]):
+            if ends is not None:
+                log = Instance(tree, ends).log
+                uses += np.bincount(log.edge, minlength=tree.edges)
         head = np.where(tree.parent >= 0, uses[tree.parent], -1) != uses
         if head.all():
             return self
@@ -245,7 +331,7 @@ class Instance:
             labels = tree.labels[_ranges(tree.offset[order], tree.length[order])]
         up = tree.parent[heads]
         merged = PrefixTree(np.where(up >= 0, new[up], -1), length, labels)
-        return replace(self, tree=merged, query=np.append(new, -1)[self.query])
+        return self._on(merged, lambda edge: np.append(new, -1)[edge])
 
     def uncompressed(self) -> "Instance":
         """The same sequence with one unit per edge, for records that belong to units."""
@@ -258,7 +344,7 @@ class Instance:
         parent[first] = np.where(above >= 0, tree.offset[above + 1] - 1, -1)
         end = np.append(tree.offset[1:] - 1, -1)
         unit_tree = PrefixTree(parent, np.ones(tree.units, np.int32), tree.labels)
-        return replace(self, tree=unit_tree, query=end[self.query])
+        return self._on(unit_tree, lambda edge: end[edge])
 
     # -- identity ---------------------------------------------------------------------------
 
@@ -277,6 +363,8 @@ class Instance:
             "output_length": self.output_length,
             "beyond": self.beyond,
         }
+        more = {"end": self.end, "warm": self.warm}
+        arrays |= {key: value for key, value in more.items() if value is not None}
         for key, value in arrays.items():
             h.update(key.encode())
             h.update(b"-" if value is None else f"{value.dtype.str}{value.shape}".encode())
@@ -316,3 +404,31 @@ def _check_times(arrival: np.ndarray) -> None:
             f"arrival[{t}] = {float(arrival[t])!r}: arrivals must not decrease, but arrival"
             f"[{t - 1}] = {float(arrival[t - 1])!r}; sort the requests by arrival first"
         )
+
+
+def _check_ends(tree: PrefixTree, query: np.ndarray, end: np.ndarray) -> None:
+    wrong = np.flatnonzero((end < -1) | (end >= tree.edges))
+    if len(wrong):
+        t = int(wrong[0])
+        raise bad(f"end[{t}]", int(end[t]), f"must be −1 or an edge < {tree.edges}")
+    level = np.append(tree.level, 0)
+    up = end.copy()
+    while (deep := level[up] > level[query]).any():
+        up[deep] = tree.parent[up[deep]]
+    wrong = np.flatnonzero(up != query)
+    if len(wrong):
+        t = int(wrong[0])
+        raise bad(f"end[{t}]", int(end[t]), f"must be at or below query[{t}] = {int(query[t])}")
+
+
+def _checked_warm(tree: PrefixTree, warm: np.ndarray) -> np.ndarray:
+    pairs = np.asarray(warm)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise bad("warm", pairs.shape, "must be (worker, edge) pairs, int32[k, 2]")
+    pairs = frozen(pairs.ravel(), np.int32, "warm").reshape(-1, 2)
+    wrong = np.flatnonzero((pairs[:, 0] < 0) | (pairs[:, 1] < -1) | (pairs[:, 1] >= tree.edges))
+    if len(wrong):
+        k = int(wrong[0])
+        rule = f"must be a worker of at least 0, and −1 or an edge < {tree.edges}"
+        raise bad(f"warm[{k}]", pairs[k].tolist(), rule)
+    return pairs

@@ -13,7 +13,11 @@ MODES = ("error", "truncate", "skip")
 
 def path_units(instance: Instance) -> np.ndarray:
     """int64[n]; units on the path of each query: |q| less what lies below a cut."""
-    return np.append(instance.tree.depth, 0)[instance.query].astype(np.int64)
+    return _units(instance, instance.query)
+
+
+def _units(instance: Instance, edge: np.ndarray) -> np.ndarray:
+    return np.append(instance.tree.depth, 0)[edge].astype(np.int64)
 
 
 def check_oversize(instance: Instance, capacity: int, oversize: Oversize = "error") -> Instance:
@@ -49,14 +53,21 @@ def check_oversize(instance: Instance, capacity: int, oversize: Oversize = "erro
     if oversize == "truncate":
         return instance.truncate(capacity)
     if oversize == "error" and instance.tree.edges:
-        depth = path_units(instance)
-        long = np.flatnonzero(depth > capacity)
-        if len(long):
-            t = int(long[0])
-            raise InputError(
-                f"query {t} has {int(depth[t])} units and the cache only {capacity}"
-                + (f" (so have {len(long) - 1} more queries)" if len(long) > 1 else "")
-                + ": use a larger capacity, oversize='truncate' (serve its first "
-                f"{capacity} units) or oversize='skip' (count its hits, change nothing)"
-            )
+        _check_fits(path_units(instance), "query {}", capacity)
+        if instance.end is not None:
+            _check_fits(_units(instance, instance.end), "the end node of query {}", capacity)
+        if instance.warm is not None:
+            _check_fits(_units(instance, instance.warm[:, 1]), "warm path {}", capacity)
     return instance
+
+
+def _check_fits(depth: np.ndarray, what: str, capacity: int) -> None:
+    long = np.flatnonzero(depth > capacity)
+    if len(long):
+        t = int(long[0])
+        raise InputError(
+            f"{what.format(t)} has {int(depth[t])} units and the cache only {capacity}"
+            + (f" (so have {len(long) - 1} more queries)" if len(long) > 1 else "")
+            + ": use a larger capacity, oversize='truncate' (serve its first "
+            f"{capacity} units) or oversize='skip' (count its hits, change nothing)"
+        )

@@ -19,6 +19,7 @@ from kvtheory.errors import bad
 from kvtheory.instance import Instance
 from kvtheory.oversize import Oversize, check_oversize, path_units
 from kvtheory.result import PolicyError, Result
+from kvtheory.rows import check_queries_alone, rows_of
 from kvtheory.step import FAULTS, OK, State, init, serve
 
 Batching = Literal["auto", "map", "vmap"]
@@ -113,7 +114,7 @@ def simulate(
     Parameters
     ----------
     instance
-        The request sequence.
+        The request sequence; warm paths are served first, and output units after their query.
     cluster
         A `Cluster` of one worker, or its capacity as `capacity_units` reads it.
     eviction
@@ -205,7 +206,8 @@ def _simulate(
     batching: str,
     progress: Callable[[int], object] | None,
 ) -> list[Result]:
-    run = seen.uncompressed() if eviction.per_unit else seen
+    rows = rows_of(seen.uncompressed() if eviction.per_unit else seen)
+    run = rows.instance
     served = None if eviction.online else path_units(run) <= capacities[0]
     tape = tape_of(run, eviction.prepare(run, served))
     eviction = _on_device(eviction)
@@ -224,7 +226,7 @@ def _simulate(
         compiling += seconds
         some, fault = program(*arguments)
         done = min(chunk, lanes - a)
-        hits.append(np.asarray(some)[:done, : instance.requests])
+        hits.append(np.asarray(some)[:done, rows.query])
         faults.append(np.asarray(fault)[:done])
         if progress is not None:
             progress(done)
@@ -266,6 +268,7 @@ def caches(
     For small instances and for checks: memory is O(requests · edges). A policy with records per
     unit is run on, and reports, one unit per edge.
     """
+    check_queries_alone(instance, "caches()")
     run = instance.uncompressed() if eviction.per_unit else instance
     capacity = capacity_units(capacity, instance)
     run = check_oversize(run, capacity, "skip")

@@ -10,16 +10,27 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Key
 
-from kvtheory.cache import EvictionPolicy, tape_of
+from kvtheory.cache import EvictionPolicy, padded, tape_of
 from kvtheory.cluster import Cluster
 from kvtheory.cluster_result import ClusterResult
-from kvtheory.dispatch import Fleet, Trace, Traffic, View, ViewName, World, run_cluster
+from kvtheory.dispatch import (
+    Fleet,
+    SpeedChanges,
+    Trace,
+    Traffic,
+    View,
+    ViewName,
+    Warm,
+    World,
+    run_cluster,
+)
 from kvtheory.errors import InputError, bad
 from kvtheory.eviction.llru import LeafLRU
 from kvtheory.instance import Instance
 from kvtheory.oversize import Oversize, check_oversize
 from kvtheory.result import PolicyError
 from kvtheory.router import RoutingPolicy
+from kvtheory.rows import Rows, rows_of
 from kvtheory.simulate import Batching, check_lanes
 from kvtheory.step import FAULTS, OK
 
@@ -46,7 +57,8 @@ def simulate_cluster(
     Parameters
     ----------
     instance
-        The request sequence, with arrival times.
+        The request sequence, with arrival times; its warm paths are served first, in the routers'
+        trees too, and its end nodes as soon as their query has been served.
     cluster
         Workers with their true costs, speeds and capacities.
     router, eviction
@@ -62,7 +74,8 @@ def simulate_cluster(
     own_dispatches
         With ``view="stale"``: count what was routed since the last look.
     believed
-        Costs and speeds as the router believes them; by default the true ones.
+        Costs and speeds as the router believes them; by default the true ones, but that it does
+        not know of ``speed_changes``.
     seeds, key, oversize, batching, progress
         As for `kvtheory.simulate.simulate`. Eviction and routing have streams of their own.
 
@@ -98,21 +111,31 @@ def simulate_cluster(
     believed = cluster if believed is None else believed
     if believed.workers != cluster.workers:
         raise bad("believed", f"{believed.workers} workers", f"must have {cluster.workers}")
-    run = seen.uncompressed() if eviction.per_unit else seen
+    if instance.warm is not None and len(instance.warm):
+        worker = int(instance.warm[:, 0].max())
+        if worker >= cluster.workers:
+            raise bad("instance.warm", worker, f"names a worker, but there are {cluster.workers}")
+    rows = rows_of(seen.uncompressed() if eviction.per_unit else seen)
 
     begin = time.perf_counter()
     # queries of hours of a trace need more than a float32 holds
     with jax.enable_x64(True):
-        tape = tape_of(run, eviction.prepare(run))
+        row = _row(rows)
+        tape = tape_of(rows.instance, eviction.prepare(rows.instance), int(row.max(initial=0)) + 1)
+        size = tape.query_length.shape[0]
         world = World(
             tape=tape,
-            traffic=_traffic(instance, tape.query_length.shape[0]),
+            traffic=_traffic(instance, rows.query, size),
             fleet=_fleet(cluster),
             believed=_fleet(believed),
             view_capacity=jnp.asarray(trees, jnp.int32),
             refresh=jnp.asarray(refresh or 1.0, jnp.float64),
             block_size=jnp.asarray(instance.block_size, jnp.int32),
-            prepared=_padded(router.prepare(instance, cluster.workers), tape.query_length.shape[0]),
+            prepared=_padded(router.prepare(rows.instance, cluster.workers), size),
+            row=jnp.asarray(row),
+            end=None if rows.end is None else jnp.zeros(size, jnp.int32).at[row].set(row + 1),
+            warm=_warm(instance, rows),
+            speed_changes=_speed_changes(cluster),
         )
         policies = (_on_device(router), _on_device(eviction.stripped()))
         kind = (view, own_dispatches, batching)
@@ -188,14 +211,29 @@ def _view_capacity(
     return trees
 
 
+def _row(rows: Rows) -> np.ndarray:
+    """int32; rows of the queries, and as many unused ones, each with an end, as pad them."""
+    n, each = len(rows.query), 1 if rows.end is None else 2
+    rest = rows.instance.requests + each * np.arange(padded(n) - n, dtype=np.int32)
+    return np.concatenate([rows.query, rest])
+
+
+def _warm(instance: Instance, rows: Rows) -> Warm | None:
+    if not len(rows.warm):
+        return None
+    assert instance.warm is not None
+    return Warm(jnp.asarray(rows.warm), jnp.asarray(instance.warm[:, 0]))
+
+
+def _speed_changes(cluster: Cluster) -> SpeedChanges | None:
+    if not cluster.speed_changes:
+        return None
+    at, speed = cluster.speeds_over_time()
+    return SpeedChanges(jnp.asarray(at), jnp.asarray(speed))
+
+
 def _fleet(cluster: Cluster) -> Fleet:
-    seconds = (
-        cluster.alpha_cached,
-        cluster.alpha_miss,
-        cluster.alpha_out,
-        cluster.overhead,
-        cluster.speed,
-    )
+    seconds = (getattr(cluster, name) for name in Fleet._fields[1:])
     return Fleet(
         jnp.asarray(cluster.capacity, jnp.int32),
         *(jnp.asarray(values, jnp.float64) for values in seconds),
@@ -209,12 +247,11 @@ def _padded(rows: dict[str, np.ndarray], size: int) -> dict[str, Array]:
     }
 
 
-def _traffic(instance: Instance, size: int) -> Traffic:
+def _traffic(instance: Instance, row: np.ndarray, size: int) -> Traffic:
     assert instance.arrival is not None
-    n = instance.requests
-    arrival = np.full(size, instance.arrival[-1] if n else 0.0)
-    arrival[:n] = instance.arrival
+    arrival = np.full(size, instance.arrival[-1] if instance.requests else 0.0)
+    arrival[row] = instance.arrival
     output = np.zeros(size)
     if instance.output_length is not None:
-        output[:n] = instance.output_length
+        output[row] = instance.output_length
     return Traffic(jnp.asarray(arrival), jnp.asarray(output))

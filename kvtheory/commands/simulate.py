@@ -48,6 +48,9 @@ class Options(SourceOptions):
     """Milliseconds per output token."""
     speeds: str | None = None
     """Speed of each worker: 1,1,0.5,2 (every service time is divided by it); 1 by default."""
+    speed_changes: str | None = None
+    """Speeds that change, unknown to the routers: 170:0:0.25 (from second 170 on, worker 0 has
+    speed 0.25), several with commas."""
     believed_speeds: str | None = None
     """The speeds that the routers believe in; the true ones by default."""
     view: Literal["routed", "oracle", "stale"] = "routed"
@@ -84,12 +87,13 @@ def run(options: Options) -> int:
         raise bad("workers", options.workers, "must be at least 1")
     speeds = _speeds("speeds", options.speeds, options.workers)
     believed = _speeds("believed_speeds", options.believed_speeds, options.workers)
+    changes = _speed_changes(options.speed_changes)
     from kvtheory.cross_table import cross_table
 
     instance = options.instance()
     if options.rate is None and instance.arrival is None:
         raise InputError(f"{options.source} has no arrival times: pass --rate, queries per second")
-    cluster = _cluster(options, instance, speeds)
+    cluster = _cluster(options, instance, speeds, changes)
     rows: list[CrossRow] = []
     failures: list[CrossFailure] = []
     try:
@@ -135,7 +139,24 @@ def _speeds(name: str, text: str | None, workers: int) -> list[float] | None:
     return values
 
 
-def _cluster(options: Options, instance: "Instance", speeds: list[float] | None) -> "Cluster":
+def _speed_changes(text: str | None) -> tuple[tuple[float, int, float], ...]:
+    changes = []
+    for part in text.split(",") if text else ():
+        try:
+            at, worker, speed = part.split(":")
+            changes.append((float(at), int(worker), float(speed)))
+        except ValueError:
+            rule = "needs second:worker:speed, such as 170:0:0.25, and commas between several"
+            raise bad("speed_changes", text, rule) from None
+    return tuple(changes)
+
+
+def _cluster(
+    options: Options,
+    instance: "Instance",
+    speeds: list[float] | None,
+    changes: tuple[tuple[float, int, float], ...] = (),
+) -> "Cluster":
     import numpy as np
 
     from kvtheory.cluster import Cluster, capacity_units
@@ -151,6 +172,7 @@ def _cluster(options: Options, instance: "Instance", speeds: list[float] | None)
         alpha_cached=np.full(workers, options.alpha_cached * size / 1000),
         alpha_out=np.full(workers, options.alpha_out / 1000),
         speed=np.array(speeds if speeds is not None else [1.0] * workers),
+        speed_changes=changes,
     )
 
 

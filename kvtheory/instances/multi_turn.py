@@ -17,6 +17,7 @@ def multi_turn(
     think_seconds: float = 30.0,
     block_size: int = 16,
     seed: int = 0,
+    cache_output: bool = False,
 ) -> Instance:
     """Chats below one system prompt: each turn asks for all that was said before and a bit more.
 
@@ -43,6 +44,9 @@ def multi_turn(
         Tokens in one unit.
     seed
         Of everything that is drawn.
+    cache_output
+        Whether answers are cached when they have been given (`Instance.end`), as they are in
+        vLLM and SGLang; by default a turn misses the answer of the one before.
 
     Raises
     ------
@@ -76,22 +80,30 @@ def multi_turn(
     chat = np.repeat(np.arange(conversations), size)
     gap[first] = begin
     asked = system_tokens + _within(prompt, first, size) + _within(output, first, size) - output
-    units = asked // block_size
-    above = np.roll(units, 1)
+    # Run 0 is the system prompt; turn t adds run 1 + 2t, its prompt, and run 2 + 2t, its answer.
+    units, answered = asked // block_size, (asked + output) // block_size
+    above = np.roll(answered, 1)
     above[first] = system_tokens // block_size
+    length = np.empty(1 + 2 * n, np.int64)
+    length[0] = system_tokens // block_size
+    length[1::2], length[2::2] = units - above, answered - units
     arrival = _within(gap, first, size)
 
     order = np.argsort(arrival, kind="stable")
     turn = np.arange(n) - first[chat]
-    start = np.zeros(n + 1, np.int64)
-    np.cumsum(turn[order] + 2, out=start[1:])
-    # Run 0 is the system prompt, run 1 + t what turn t adds; a path holds all turns up to its own.
-    inner = np.arange(start[-1]) - np.repeat(start[:-1], turn[order] + 2)
-    flat = np.where(inner == 0, 0, np.repeat(first[chat[order]], turn[order] + 2) + inner)
+    runs = 2 * turn[order] + 2  # of a query: the system prompt, and all turns up to its prompt
+    begins = 2 * first[chat[order]]
+    if cache_output:
+        runs, begins = np.concatenate([runs, runs + 1]), np.tile(begins, 2)
+    start = np.zeros(len(runs) + 1, np.int64)
+    np.cumsum(runs, out=start[1:])
+    inner = np.arange(start[-1]) - np.repeat(start[:-1], runs)
+    flat = np.where(inner == 0, 0, np.repeat(begins, runs) + inner)
     return from_runs(
         flat,
         start,
-        np.concatenate([[system_tokens // block_size], units - above]),
+        length,
+        ends=cache_output,
         arrival=arrival[order],
         input_length=asked[order],
         output_length=output[order],

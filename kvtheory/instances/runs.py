@@ -12,7 +12,7 @@ from kvtheory.tree_building import tree_from_chained_ids
 
 
 def from_runs(
-    flat: np.ndarray, start: np.ndarray, length: np.ndarray, **fields: object
+    flat: np.ndarray, start: np.ndarray, length: np.ndarray, *, ends: bool = False, **fields: object
 ) -> Instance:
     """The instance whose queries are lists of runs; a run has one place in the tree.
 
@@ -22,6 +22,8 @@ def from_runs(
         int64[total] runs of all queries from the root down, and int64[n + 1] their boundaries.
     length
         int64[runs]; units of each run, 0 for one that is not there.
+    ends
+        Whether the second half of the lists are the end nodes of the first half.
 
     Returns
     -------
@@ -39,6 +41,8 @@ def from_runs(
     if tree.edges:
         merged = np.add.reduceat(length[tree.labels], tree.offset[:-1])
         tree = PrefixTree(tree.parent, merged)
+    if ends:
+        query, fields["end"] = np.split(query, 2)
     return Instance(tree, query, **fields)  # type: ignore[arg-type]
 
 

@@ -23,6 +23,7 @@ from kvtheory.offline.interval_lp import solve_interval_lp
 from kvtheory.offline.replay import verify
 from kvtheory.offline.schedule import Admission, Schedule, check_admission
 from kvtheory.oversize import Oversize, check_oversize, path_units
+from kvtheory.rows import check_queries_alone
 
 Method = Literal["belady", "interval_lp", "lp"]
 _METHODS = {"belady": "belady", "interval_lp": "interval_lp", "lp": "interval_lp"}
@@ -131,6 +132,7 @@ def optimum(
         for name, value in (("solver", solver), ("solver_options", solver_options)):
             if value is not None:
                 raise bad(name, value, "Belady needs no solver; pass method='interval_lp'")
+    check_queries_alone(instance, "the optimum")
     size = capacity_units(capacity, instance)
     instance = check_oversize(instance, size, oversize)
     skipped = int((path_units(instance) > size).sum())

@@ -95,6 +95,7 @@ def run_small_cluster(
             refresh=jnp.ones((), jnp.float64),
             block_size=jnp.asarray(instance.block_size, jnp.int32),
             prepared=padded_rows(router.prepare(instance, workers), shape.requests),
+            row=jnp.arange(shape.requests, dtype=jnp.int32),
         )
         run = _run(batching, jax.tree.map(jnp.asarray, router), world, jnp.stack(keys))
     finite, run = np.asarray(run.finite), run._replace(finite=run.named)

@@ -37,12 +37,16 @@ class ClusterCase:
     cluster: Cluster
     believed: Cluster | None
     seed: int = 0
+    ends: tuple[tuple[int, ...], ...] | None = None
+    warm: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     @property
     def instance(self) -> Instance:
         """The queries as an instance."""
         return Instance.from_tokens(
             [list(tokens) for tokens in self.sequences],
+            ends=self.ends,
+            warm=self.warm,
             arrival=np.array(self.arrival, np.float64),
             output_length=np.array(self.output, np.int64),
         )
@@ -54,6 +58,7 @@ class ClusterCase:
             sequences=self.sequences[:stop],
             arrival=self.arrival[:stop],
             output=self.output[:stop],
+            ends=None if self.ends is None else self.ends[:stop],
         )
 
     def __str__(self) -> str:
@@ -62,14 +67,15 @@ class ClusterCase:
         return (
             f"{c.workers} workers, capacity {c.capacity.tolist()}, {_costs(c)}{known}; requests "
             f"{[list(s) for s in self.sequences]} at {list(self.arrival)} s with "
-            f"{list(self.output)} output tokens"
+            f"{list(self.output)} output tokens; ends {self.ends}, warm {self.warm}"
         )
 
 
 def _costs(c: Cluster) -> str:
     return (
         f"alpha_cached {c.alpha_cached.tolist()}, alpha_miss {c.alpha_miss.tolist()}, "
-        f"alpha_out {c.alpha_out.tolist()}, speed {c.speed.tolist()}"
+        f"alpha_out {c.alpha_out.tolist()}, speed {c.speed.tolist()}, "
+        f"alpha_depth {c.alpha_depth.tolist()}, speed changes {c.speed_changes}"
     )
 
 
@@ -123,6 +129,28 @@ def random_clusters(
             int(rng.integers(2**31)),
         )
         made += 1
+
+
+def with_everything(case: ClusterCase) -> ClusterCase:
+    """The case with warm caches, output units, costs that grow with the depth, changing speeds."""
+    rng = np.random.default_rng(case.seed)
+    cluster, sequences = case.cluster, case.sequences
+    workers = cluster.workers
+    ends = tuple(q + tuple(rng.integers(3, size=rng.integers(3)).tolist()) for q in sequences)
+    warm = tuple(
+        (int(rng.integers(workers)), tuple(rng.integers(3, size=LONGEST).tolist()))
+        for _ in range(2)
+    )
+    changed = replace(
+        cluster,
+        capacity=cluster.capacity + 2,
+        alpha_depth=rng.choice([0.0, 0.25], workers),
+        speed_changes=tuple(
+            (float(rng.integers(20)), int(rng.integers(workers)), float(rng.choice([0.5, 4.0])))
+            for _ in range(2)
+        ),
+    )
+    return replace(case, cluster=changed, ends=ends, warm=warm)
 
 
 class Unlike(AssertionError):
@@ -179,7 +207,12 @@ def followed(
     """
     router = Follower(twin(), workers)
     cluster = ClusterTwin(
-        case.cluster, router, lambda i, b: LLRU(b), believed=case.believed, **view
+        case.cluster,
+        router,
+        lambda i, b: LLRU(b),
+        believed=case.believed,
+        warm=case.warm,
+        **view,
     )
-    log = cluster.run(case.sequences, case.arrival, output=case.output)
+    log = cluster.run(case.sequences, case.arrival, output=case.output, ends=case.ends)
     return log, router.laws

@@ -135,7 +135,7 @@ class ClusterTwin:
         (worker, path) pairs served before time 0 at no cost, in the routers' trees too.
     speed
         ``speed(worker, start)``: true speed for a service that begins then, instead of
-        ``cluster.speed``.
+        ``cluster.speed`` and ``cluster.speed_changes``.
     """
 
     def __init__(
@@ -168,7 +168,8 @@ class ClusterTwin:
         self.view = view
         self.refresh = refresh or 0.0
         self.own_dispatches = own_dispatches
-        self.speed = speed
+        self.speed = speed or (self.changed_speed if cluster.speed_changes else None)
+        self.speed_changes = cluster.speed_changes
         M = cluster.workers
         made = [caches(i, b) for i, b in enumerate(self.costs.capacity)]
         self.caches = [Held(c) if isinstance(c, Twin) else c for c in made]
@@ -190,6 +191,14 @@ class ClusterTwin:
         self.polls = -1
         self.polled: tuple[list[CacheLike], State] = ([], ([], []))
         self.since: list[tuple[InFlight, ...]] = [() for _ in range(M)]
+
+    def changed_speed(self, worker: int, start: float) -> float:
+        """The speed after the last change by ``start``."""
+        speed = self.costs.speed[worker]
+        for at, who, new in self.speed_changes:
+            if who == worker and at <= start:
+                speed = new
+        return speed
 
     def run(
         self,

@@ -70,10 +70,16 @@ class Costs:
         self.alpha_out = [float(x) for x in cluster.alpha_out]
         self.overhead = [float(x) for x in cluster.overhead]
         self.speed = [float(x) for x in cluster.speed]
+        self.alpha_depth = [float(x) for x in cluster.alpha_depth]
+
+    def misses(self, i: int, hits: int, length: int) -> float:
+        """Seconds for the units below the hits on worker ``i`` at speed 1, deeper ones more."""
+        deep = sum(range(hits + 1, length + 1))
+        return self.alpha_miss[i] * (length - hits) + self.alpha_depth[i] * deep
 
     def prefill(self, i: int, hits: int, length: int, speed: float | None = None) -> float:
         """Seconds until the first token on worker ``i``."""
-        work = self.alpha_cached[i] * hits + self.alpha_miss[i] * (length - hits)
+        work = self.alpha_cached[i] * hits + self.misses(i, hits, length)
         return work / (speed or self.speed[i])
 
     def output(self, i: int, tokens: int, speed: float | None = None) -> float:

@@ -42,7 +42,7 @@ class PrebleE2(RouterTwin):
     def dispatch(self, query: Query, view: View, now: float, worker: int) -> None:
         """Note the work that was sent."""
         costs = view.costs
-        missed = costs.alpha_miss[worker] * (query.length - view.hits[worker])
+        missed = costs.misses(worker, view.hits[worker], query.length)
         seconds = missed / costs.speed[worker] + costs.output(worker, query.output)
         self.history[worker].append((now, seconds))
 

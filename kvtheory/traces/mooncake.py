@@ -85,7 +85,7 @@ def write(instance: Instance, path: Path) -> None:
     InputError
         If the tree is cut (`Instance.truncate`), which the format cannot say.
     """
-    refuse(instance, "mooncake", "beyond")
+    refuse(instance, "mooncake", "beyond", "end", "warm")
     labels = instance.tree.labels
     if labels is not None and len(np.unique(labels)) < len(labels):
         labels = None

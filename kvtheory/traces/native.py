@@ -21,7 +21,7 @@ from kvtheory.traces.files import at_line, lines, read_bytes, written_whole
 from kvtheory.tree import PrefixTree
 
 VERSION = 1
-PER_QUERY = ("arrival", "input_length", "output_length", "beyond")
+PER_QUERY = ("arrival", "input_length", "output_length", "beyond", "end")
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 _NO_ARCHIVE = (*_MALFORMED, EOFError, OSError, zlib.error, zipfile.BadZipFile)
 
@@ -139,6 +139,8 @@ def _meta(instance: Instance) -> str:
         "labels": instance.tree.labels is not None,
         "fields": [key for key in PER_QUERY if getattr(instance, key) is not None],
     }
+    if instance.warm is not None:
+        meta["warm"] = instance.warm.tolist()
     return json.dumps(meta, sort_keys=True, default=str)
 
 
@@ -154,6 +156,8 @@ def _instance(meta: dict[str, Any], arrays: dict[str, Any]) -> Instance:
         raise InputError(f"has version {meta['version']!r} of the format; known: {VERSION}")
     tree = PrefixTree(arrays.pop("parent"), arrays.pop("length"), arrays.pop("labels", None))
     fields: dict[str, Any] = {k: meta[k] for k in ("name", "parameters", "source", "block_size")}
+    if "warm" in meta:
+        fields["warm"] = np.array(meta["warm"], np.int64).reshape(-1, 2)
     return Instance(tree, arrays.pop("query"), **(fields | arrays))
 
 

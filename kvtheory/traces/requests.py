@@ -49,7 +49,9 @@ def write(instance: Instance, path: Path) -> None:
     InputError
         If a request is not a single unit, or if there are times, lengths or a cut.
     """
-    refuse(instance, "requests", "arrival", "input_length", "output_length", "beyond")
+    refuse(
+        instance, "requests", "arrival", "input_length", "output_length", "beyond", "end", "warm"
+    )
     wrong = np.flatnonzero(instance.query_length != 1)
     if len(wrong):
         t = int(wrong[0])

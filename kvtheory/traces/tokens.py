@@ -53,7 +53,7 @@ def write(instance: Instance, path: Path) -> None:
     InputError
         If the instance has times, lengths or a cut, for which the format has no place.
     """
-    refuse(instance, "tokens", "arrival", "input_length", "output_length", "beyond")
+    refuse(instance, "tokens", "arrival", "input_length", "output_length", "beyond", "end", "warm")
     with written_whole(path) as stream:
         for row in paths(instance, instance.tree.labels):
             stream.write(f"{row}\n".encode())
