@@ -6,10 +6,13 @@
 # 192,000 tokens each, 0.16 ms per missed token, nothing for cached tokens and for the output, 12
 # queries per second.
 #
-# Run me with `python examples/table1.py`; with `all` behind it, every router (minutes).
+# Run me with `python examples/table1.py`; with `all` behind it, every router; with
+# `figures table1.png`, the same comparison against request rate, workers, cache size and shared
+# ratio, drawn into that file (some minutes each).
 
 # %%
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -28,22 +31,31 @@ OWN_TREES = ("cache_aware", PUBLISHED)
 TREE = 2**24 // BLOCK
 
 gsp = shared_prefix(block_size=BLOCK, rate=RATE)
-cluster = Cluster(
-    capacity=np.full(WORKERS, 192_000 // BLOCK),
-    block_size=BLOCK,
-    alpha_miss=np.full(WORKERS, 0.16e-3 * BLOCK),
-)
 
 
-def simulate(routers: list[str], evictions: list[str], instance: Instance = gsp) -> list[CrossRow]:
+def cluster_of(workers: int = WORKERS, tokens: int = 192_000) -> Cluster:
+    return Cluster(
+        capacity=np.full(workers, tokens // BLOCK),
+        block_size=BLOCK,
+        alpha_miss=np.full(workers, 0.16e-3 * BLOCK),
+    )
+
+
+def simulate(
+    routers: list[str],
+    evictions: list[str],
+    instance: Instance = gsp,
+    cluster: Cluster | None = None,
+    rate: float = RATE,
+) -> list[CrossRow]:
     rows = []
     for router in routers:
         rows += cross_table(
             instance,
-            cluster,
+            cluster or cluster_of(),
             [router],
             evictions,
-            rate=RATE,
+            rate=rate,
             seeds=SEEDS,
             view_capacity=TREE if router in OWN_TREES else None,
         )
@@ -224,3 +236,62 @@ print(
     "and brings\ntheir latencies together: the published comparison rests on a ratio that is "
     "exactly the threshold\nof cache_aware."
 )
+
+# %% [markdown]
+# ## Against rate, workers, cache size and shared ratio
+#
+# Four pictures of hit rate, P50 and makespan, only drawn if asked for.
+
+# %%
+if "figures" in sys.argv[1:-1]:
+    from tqdm import tqdm
+
+    from kvtheory.report.cluster_plot import against, legend_below
+    from kvtheory.report.plot import blank, save
+
+    PAIRS = [
+        (["cache_aware", "lbgr"], ["llru", "rlt"]),
+        ([PUBLISHED], ["rlt"]),
+        (["max_hit", "exponential_potential", "dualmap"], ["llru"]),
+    ]
+
+    def pairs(**given: Any) -> list[CrossRow]:
+        return [
+            row for routers, evictions in PAIRS for row in simulate(routers, evictions, **given)
+        ]
+
+    def sharing(shared: float) -> Instance:
+        return shared_prefix(block_size=BLOCK, rate=RATE, shared=shared)
+
+    lines: list[tuple[str, list[float], list[dict[str, Any]]]] = [
+        ("queries per second", x := [4, 8, 10, 12, 14, 16, 20], [{"rate": rate} for rate in x]),
+        (
+            "workers",
+            x := [2, 3, 4, 5, 6, 8, 10],
+            [{"cluster": cluster_of(workers=int(workers))} for workers in x],
+        ),
+        (
+            "cache of a worker (tokens)",
+            x := [192_000 * share / 100 for share in (50, 60, 70, 80, 90, 100)],
+            [{"cluster": cluster_of(tokens=int(tokens))} for tokens in x],
+        ),
+        (
+            "shared ratio",
+            x := [0.45, 0.47, 0.49, 0.5, 0.51, 0.53, 0.55],
+            [{"instance": sharing(shared)} for shared in x],
+        ),
+    ]
+    picture = blank(11.0, 13.0)
+    axes = picture.subplots(4, 3)
+    for line, (what, x, settings) in zip(axes, lines, strict=True):
+        tables = [pairs(**given) for given in tqdm(settings, desc=what, leave=False)]
+        for ax, value in zip(line, ("hit_rate_units", "latency_p50", "makespan"), strict=True):
+            against(x, tables, value, ax)
+            ax.set_xlabel(what)
+            if value == "latency_p50":
+                ax.set_yscale("log")
+    for ax, title in zip(axes[0], ("hit rate", "P50 latency (s)", "makespan (s)"), strict=True):
+        ax.set_title(title)
+    legend_below(picture, axes[0][0], 4)
+    save(picture, sys.argv[-1])
+    print(f"\nDrawn into {sys.argv[-1]}")

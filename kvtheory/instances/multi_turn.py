@@ -103,7 +103,7 @@ def multi_turn(
         flat,
         start,
         length,
-        ends=cache_output,
+        cache_output,
         arrival=arrival[order],
         input_length=asked[order],
         output_length=output[order],

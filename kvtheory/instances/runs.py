@@ -12,7 +12,12 @@ from kvtheory.tree_building import tree_from_chained_ids
 
 
 def from_runs(
-    flat: np.ndarray, start: np.ndarray, length: np.ndarray, *, ends: bool = False, **fields: object
+    flat: np.ndarray,
+    start: np.ndarray,
+    length: np.ndarray,
+    ends: bool = False,
+    /,
+    **fields: object,
 ) -> Instance:
     """The instance whose queries are lists of runs; a run has one place in the tree.
 

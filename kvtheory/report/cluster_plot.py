@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kvtheory.cross_table import QUANTILES, CrossRow
-from kvtheory.report.plot import COLOURS, MARKERS, _axes, _figure
+from kvtheory.report.plot import COLOURS, MARKERS, _axes, blank
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,18 +58,50 @@ def in_system(rows: Sequence[CrossRow], ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
+def against(
+    x: Sequence[float],
+    tables: Sequence[Sequence[CrossRow]],
+    value: str,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """An estimate of each router and eviction policy against a parameter, with its intervals.
+
+    Parameters
+    ----------
+    x, tables
+        Values of the parameter, and a cross table for each; the tables have equal rows.
+    value
+        Name of the estimate, as a field of `kvtheory.cross_table.CrossRow`.
+    ax
+        Where to draw; a new figure by default.
+    """
+    ax = _axes(ax)
+    for i, style in enumerate(_styles(tables[0]) if len(tables) else []):
+        estimates = [getattr(rows[i], value) for rows in tables]
+        ax.plot(x, [e.mean for e in estimates], **style | {"markevery": 1})
+        low, high = [e.low for e in estimates], [e.high for e in estimates]
+        ax.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    return ax
+
+
 def latency_and_load(rows: Sequence[CrossRow]) -> "Figure":
     """Latencies and the load over time side by side, one legend below."""
     columns = min(4, max(1, len(rows)))
     lines = -(-len(rows) // columns)
-    figure = _figure(10.0, 4.2 + 0.22 * lines)
+    figure = blank(10.0, 4.2 + 0.22 * lines)
     left, right = figure.subplots(1, 2)
     latencies(rows, left)
     in_system(rows, right)
     for ax in (left, right):  # one title for both
         ax.set_title("")
     figure.suptitle(_title(rows, 100), fontsize="medium")
-    handles, labels = left.get_legend_handles_labels()
+    legend_below(figure, left, columns)
+    return figure
+
+
+def legend_below(figure: "Figure", ax: "Axes", columns: int) -> None:
+    """One legend for a figure whose axes show the same curves as ``ax``."""
+    handles, labels = ax.get_legend_handles_labels()
     if handles:
         figure.legend(
             handles,
@@ -80,7 +112,6 @@ def latency_and_load(rows: Sequence[CrossRow]) -> "Figure":
             handlelength=3.5,
             fontsize="small",
         )
-    return figure
 
 
 def _styles(rows: Sequence[CrossRow]) -> list[dict[str, Any]]:

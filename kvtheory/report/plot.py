@@ -86,7 +86,7 @@ def hit_rates(rows: Sequence[Comparison], ax: "Axes | None" = None) -> "Axes":
 
 def comparison(rows: Sequence[Comparison]) -> "Figure":
     """Ratios and hit rates side by side."""
-    figure = _figure(10.0, 4.2)
+    figure = blank(10.0, 4.2)
     left, right = figure.subplots(1, 2)
     ratios(rows, left)
     hit_rates(rows, right)
@@ -112,7 +112,8 @@ def save(figure: "Figure", path: str | Path) -> None:
         figure.savefig(file, format=suffix, dpi=150, metadata=dated[suffix])
 
 
-def _figure(width: float, height: float) -> "Figure":
+def blank(width: float, height: float) -> "Figure":
+    """An empty figure, in inches, that no window manager knows of."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -121,7 +122,7 @@ def _figure(width: float, height: float) -> "Figure":
 
 
 def _axes(ax: "Axes | None") -> "Axes":
-    return _figure(6.0, 4.2).subplots() if ax is None else ax
+    return blank(6.0, 4.2).subplots() if ax is None else ax
 
 
 def _against_capacity(ax: "Axes", rows: Sequence[Comparison], key: str, *, band: bool) -> None:

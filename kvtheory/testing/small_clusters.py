@@ -13,7 +13,7 @@ import numpy as np
 from kvtheory.cluster import Cluster
 from kvtheory.instance import Instance
 from kvtheory.testing.twin_cluster import ClusterTwin, Served
-from kvtheory.testing.twin_router import Draws, RouterTwin, outcomes
+from kvtheory.testing.twin_router import RouterTwin, ScriptedDraws, outcomes
 from kvtheory.testing.twin_view import Query, View
 from kvtheory.testing.twins_deterministic import LLRU
 
@@ -172,16 +172,22 @@ class Follower:
     def route(self, query: Query, view: View, now: float) -> int:
         """The given worker for ``query``."""
 
-        def propose(draws: Draws) -> int:
+        def propose(draws: ScriptedDraws) -> tuple[int, tuple[int, ...]]:
             self.twin.given_draws = draws
-            return self.twin.propose(query, view, now)
+            return self.twin.propose(query, view, now), tuple(draws.taken)
 
-        law = outcomes(propose)
+        law: dict[int, float] = {}
+        script: dict[int, tuple[int, ...]] = {}
+        for (named, taken), p in outcomes(propose).items():
+            law[named] = law.get(named, 0.0) + p
+            script.setdefault(named, taken)
         worker = self.workers[query.index]
         if worker not in law:
             raise Unlike(
                 f"query {query.index} goes to worker {worker}, by the twin to {sorted(law)}"
             )
+        # the twin may note what it draws
+        propose(ScriptedDraws(script[worker]))
         self.twin.dispatch(query, view, now, worker)
         self.laws.append(law)
         return worker
