@@ -218,11 +218,14 @@ def arrive(
         + believed.output(traffic.output[t]),
         alpha_miss=believed.alpha_miss,
     )
-    # XLA would copy the caches for a read that is not ordered before the writes below
-    seen, state, queues, look, own = lax.optimization_barrier((seen, state, queues, look, own))
+    # XLA would copy the caches for a read that is not ordered before the writes below; and what a
+    # loop has replaced, such as state.router, if its old version were kept until here
+    seen, serving, queues, look, own = lax.optimization_barrier(
+        (seen, state.serving, queues, look, own)
+    )
     own, worker = router.propose(own, tape, seen)
     own = router.dispatch(own, tape, seen, worker)
-    serving, hit = serve(eviction, tape, fleet.capacity, state.serving, t, worker)
+    serving, hit = serve(eviction, tape, fleet.capacity, serving, t, worker)
     if view.kind == "routed":
         shown, _ = serve(view.trees, tape, world.view_capacity, look.caches, t, worker)
         look = look._replace(caches=shown)
