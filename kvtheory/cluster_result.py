@@ -24,8 +24,8 @@ class ClusterResult:
         int32[seeds, n]; units that hit, and that the router believed would when it chose.
     start, first_token, end
         float64[seeds, n]; seconds.
-    seconds
-        Wall time, compilation included.
+    seconds, compile_seconds
+        Wall time of the run and of its compilation (0 if it was compiled before).
     """
 
     instance: Instance
@@ -39,6 +39,7 @@ class ClusterResult:
     first_token: np.ndarray
     end: np.ndarray
     seconds: float = 0.0
+    compile_seconds: float = 0.0
 
     @property
     def seeds(self) -> int:

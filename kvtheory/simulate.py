@@ -5,7 +5,7 @@ Seeds and capacities are lanes of one compiled function; `kvtheory.step` says wh
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from kvtheory.cluster import Cluster, capacity_units
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
 from kvtheory.oversize import Oversize, check_oversize, path_units
+from kvtheory.programs import program
 from kvtheory.result import PolicyError, Result
 from kvtheory.rows import check_queries_alone, rows_of
 from kvtheory.step import FAULTS, OK, State, init, serve
@@ -55,19 +56,6 @@ def _lanes(
 
 
 _jitted = jax.jit(_lanes, static_argnums=0)
-_programs: dict[Any, Callable[..., Any]] = {}
-
-
-def _program(batching: str, *arguments: Any) -> tuple[Callable[..., Any], float]:
-    """The compiled lanes for arguments of these shapes, and the seconds spent compiling."""
-    leaves, structure = jax.tree.flatten(arguments)
-    shapes = tuple((x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves)
-    key = (batching, structure, shapes, jax.default_backend())
-    if key in _programs:
-        return _programs[key], 0.0
-    begin = time.perf_counter()
-    _programs[key] = _jitted.lower(batching, *arguments).compile()
-    return _programs[key], time.perf_counter() - begin
 
 
 def _on_device(policy: EvictionPolicy) -> EvictionPolicy:
@@ -222,9 +210,9 @@ def _simulate(
         pick = np.minimum(np.arange(a, a + chunk), lanes - 1)
         lane_keys = keys if chunk == seeds else keys[pick % seeds]
         arguments = (eviction, tape, lane_capacity[pick], lane_keys)
-        program, seconds = _program(batching, *arguments)
+        run_lanes, seconds = program(_jitted, batching, *arguments)
         compiling += seconds
-        some, fault = program(*arguments)
+        some, fault = run_lanes(*arguments)
         done = min(chunk, lanes - a)
         hits.append(np.asarray(some)[:done, rows.query])
         faults.append(np.asarray(fault)[:done])

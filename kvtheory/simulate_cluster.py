@@ -28,6 +28,7 @@ from kvtheory.errors import InputError, bad
 from kvtheory.eviction.llru import LeafLRU
 from kvtheory.instance import Instance
 from kvtheory.oversize import Oversize, check_oversize
+from kvtheory.programs import program
 from kvtheory.result import PolicyError
 from kvtheory.router import RoutingPolicy
 from kvtheory.rows import Rows, rows_of
@@ -117,7 +118,6 @@ def simulate_cluster(
             raise bad("instance.warm", worker, f"names a worker, but there are {cluster.workers}")
     rows = rows_of(seen.uncompressed() if eviction.per_unit else seen)
 
-    begin = time.perf_counter()
     # queries of hours of a trace need more than a float32 holds
     with jax.enable_x64(True):
         row = _row(rows)
@@ -139,12 +139,18 @@ def simulate_cluster(
         )
         policies = (_on_device(router), _on_device(eviction.stripped()))
         kind = (view, own_dispatches, batching)
+        keys = jax.vmap(lambda s: jax.random.fold_in(key, s))(jnp.arange(seeds))
+        chunks = [keys[s : s + 1] for s in range(seeds)] if batching == "map" else [keys]
         lanes: list[Trace] = []
-        for s in range(seeds) if batching == "map" else [range(seeds)]:
-            keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.atleast_1d(jnp.asarray(s)))
-            lanes.append(jax.tree.map(np.asarray, _jitted(kind, policies, world, keys)))
+        seconds = compiling = 0.0
+        for some in chunks:
+            run_lanes, took = program(_jitted, kind, policies, world, some)
+            compiling += took
+            begin = time.perf_counter()
+            lanes.append(jax.block_until_ready(run_lanes(policies, world, some)))
+            seconds += time.perf_counter() - begin
             if progress is not None:
-                progress(len(keys))
+                progress(len(some))
     n = instance.requests
     hits, worker, believed_hits, start, first_token, end = (
         np.concatenate([np.asarray(lane[i]) for lane in lanes])[:, :n] for i in range(6)
@@ -165,7 +171,8 @@ def simulate_cluster(
         start=start,
         first_token=first_token,
         end=end,
-        seconds=time.perf_counter() - begin,
+        seconds=seconds,
+        compile_seconds=compiling,
     )
 
 

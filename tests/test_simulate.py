@@ -1,9 +1,7 @@
 """The driver: lanes, shapes, modes, errors, and what its compiled programs look like."""
 
 import json
-import math
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,10 +41,12 @@ from kvtheory.eviction import (
 )
 from kvtheory.instance import Instance
 from kvtheory.offline.belady import belady
+from kvtheory.programs import compilations
 from kvtheory.result import PolicyError, Result
 from kvtheory.simulate import caches, simulate, simulate_capacities
 from kvtheory.step import init, serve
 from kvtheory.testing import TWINS, optimum_by_search
+from kvtheory.testing.compiled import in_the_loop_over_queries, whole_arrays
 from kvtheory.testing.strategies import cases
 
 EVERY = [
@@ -173,16 +173,16 @@ def test_equal_shapes_compile_once() -> None:
     assert shapes[0] == shapes[1]
     first = simulate(instance, 9, TailLRU(1), seeds=2)
     assert first.compile_seconds > 0
-    before = len(driver._programs)
+    before = compilations()
     for again in (
         simulate(instance, 12, TailLRU(1), seeds=2),
         simulate(other, 9, TailLRU(4), seeds=2, key=jax.random.key(5)),
         *simulate_capacities(other, [9, 12], TailLRU(0)),
     ):
         assert again.compile_seconds == 0
-    assert len(driver._programs) == before
+    assert compilations() == before
     assert simulate(other, 9, TailLRU(4), seeds=3).compile_seconds > 0
-    assert len(driver._programs) == before + 1
+    assert compilations() == before + 1
 
 
 def test_a_scan_of_ones_own() -> None:
@@ -438,73 +438,6 @@ def test_64_bits_change_nothing_and_all_types_are_right() -> None:
 
 
 # The compiled programs.
-
-
-class Operation(NamedTuple):
-    """One instruction of a compiled program."""
-
-    computation: str
-    name: str
-    shape: str
-    kind: str
-    calls: list[str]
-    root: bool
-
-    @property
-    def size(self) -> int:
-        """Elements of its result, 0 for a tuple."""
-        found = re.match(r"\w+\[([\d,]*)\]", self.shape)
-        return math.prod(int(n) for n in found[1].split(",") if n) if found else 0
-
-
-def operations(program: str) -> tuple[str, dict[str, list[Operation]]]:
-    """The entry of a program as XLA prints it, and the instructions of each computation."""
-    entry, inside = "", ""
-    found: dict[str, list[Operation]] = {}
-    for line in program.splitlines():
-        if head := re.match(r"(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$", line):
-            inside = head[2]
-            found[inside] = []
-            entry = inside if head[1] else entry
-        elif line.startswith("}"):
-            inside = ""
-        elif inside and (
-            part := re.match(r"\s+(ROOT )?%?([\w.\-]+) = (.*?) ([a-z][\w\-]*)\(", line)
-        ):
-            calls = re.findall(r"(?:calls|body|condition|to_apply)=%?([\w.\-]+)", line)
-            root, name, shape, kind = part.groups()
-            found[inside].append(Operation(inside, name, shape, kind, calls, bool(root)))
-    return entry, found
-
-
-def in_the_loop_over_queries(program: str) -> list[Operation]:
-    """What runs inside two loops or more: that over the lanes and that over the queries."""
-    entry, found = operations(program)
-    seen: set[tuple[str, int]] = set()
-    ahead = [(entry, 0)]
-    while ahead:
-        name, depth = ahead.pop()
-        if (name, depth) not in seen:
-            seen.add((name, depth))
-            for op in found[name]:
-                ahead.extend((c, min(2, depth + (op.kind == "while"))) for c in op.calls)
-    return [op for name, depth in seen if depth == 2 for op in found[name]]
-
-
-HARMLESS = {"parameter", "get-tuple-element", "bitcast", "dynamic-update-slice"}
-
-
-def whole_arrays(program: str, least: int) -> list[Operation]:
-    """Operations inside the loop whose result is a whole array, if not written in place."""
-    _, found = operations(program)
-    out = []
-    for op in in_the_loop_over_queries(program):
-        kind = op.kind
-        if kind == "fusion":
-            (kind,) = (inner.kind for inner in found[op.calls[0]] if inner.root)
-        if op.size >= least and kind not in HARMLESS:
-            out.append(op)
-    return out
 
 
 class Sizes(NamedTuple):

@@ -12,18 +12,23 @@ from typing import Any
 
 from kvtheory.bench import rivals
 from kvtheory.bench.measure import Measurement, rate, seconds, timed, times_faster
+from kvtheory.cluster import Cluster
+from kvtheory.cluster_result import ClusterResult
 from kvtheory.errors import unknown
 from kvtheory.eviction import POLICIES, policy
 from kvtheory.instance import Instance
 from kvtheory.instances import shared_prefix, zipf
 from kvtheory.offline.optimum import optimum
 from kvtheory.result import Result
+from kvtheory.routing import ROUTERS, router
 from kvtheory.simulate import simulate
+from kvtheory.simulate_cluster import simulate_cluster
 from kvtheory.testing import TWINS
 from kvtheory.traces import read
 
 TOKENS = 192_000  # capacity on the shared-prefix instance
 BLOCKS = 10_000  # capacity on the conversation trace, blocks of 512 tokens
+LEARNING = ("lbgr", "lbgr_published")
 BY_KEY = ("fifo", "lfu", "mru", "slru", "cost_per_unit", "tail_lru", "node_lru")
 
 
@@ -181,6 +186,41 @@ def lanes(setting: Setting) -> Iterator[Measurement]:
     )
 
 
+def clusters(setting: Setting) -> Iterator[Measurement]:
+    """Routers with leaf LRU on four workers, and one worker of a cluster against a cache alone."""
+    instance = shared_prefix(block_size=16, rate=12.0)
+
+    def runs(text: str, workers: int) -> list[ClusterResult]:
+        cluster = Cluster([TOKENS // 16] * workers, block_size=16, alpha_miss=0.16e-3 * 16)
+        return [
+            simulate_cluster(instance, cluster, router(text), policy("llru"))
+            for _ in range(setting.repeats + 1)
+        ]
+
+    for text in ROUTERS:
+        first, *rest = runs(text, 4)
+        yield rate(
+            f"{text}, 4 workers",
+            instance.requests,
+            [r.seconds for r in rest],
+            "queries/s",
+            goal=">= 3e5" if text in LEARNING else ">= 1e6",
+            note=f"{instance.name} at 12/s, {instance.requests:,} queries",
+            compile_seconds=first.compile_seconds,
+        )
+    one = [r.seconds for r in runs("round_robin", 1)[1:]]
+    alone = [r.seconds for r in setting.runs(instance, TOKENS // 16, "llru")[1:]]
+    yield Measurement(
+        "a cluster of one worker against a cache alone",
+        statistics.median(one) / statistics.median(alone),
+        "x",
+        min(one) / max(alone),
+        max(one) / min(alone),
+        goal="<= 2.5",
+        note="round_robin, llru, time of both",
+    )
+
+
 def building(setting: Setting) -> Iterator[Measurement]:
     """From tokens or a file to a tree."""
     sequences = setting.gsp_tokens.sequences()
@@ -252,6 +292,7 @@ CASES: dict[str, Callable[[Setting], Iterator[Measurement]]] = {
     "rlt": rlt,
     "by_key": by_key,
     "lanes": lanes,
+    "clusters": clusters,
     "building": building,
     "optima": optima,
     "million": million,

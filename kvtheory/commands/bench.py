@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Options:
     """Measure the speed on this machine and print it beside the goals.
 
-    Cases: leaf_lru, rlt, by_key, lanes, building, optima, million.
+    Cases: leaf_lru, rlt, by_key, lanes, clusters, building, optima, million.
 
     Example: kvtheory bench --only leaf_lru rlt --repeats 9
     """
