@@ -17,7 +17,7 @@ from kvtheory.eviction import policy as parse_policy
 from kvtheory.instance import Instance
 from kvtheory.instances.runs import poisson_arrivals
 from kvtheory.oversize import Oversize
-from kvtheory.ratio.comparison import label
+from kvtheory.parameters import label
 from kvtheory.ratio.empirical import mean_interval
 from kvtheory.router import RoutingPolicy
 from kvtheory.routing import router as parse_router
@@ -218,10 +218,7 @@ def cross_table(
     for name, values in (("routers", routers), ("evictions", evictions)):
         if not values:
             raise bad(name, [], "name at least one")
-    named = [
-        (r, parse_router(r)) if isinstance(r, str) else (label(r), r)  # type: ignore[arg-type]
-        for r in routers
-    ]
+    named = [(r, parse_router(r)) if isinstance(r, str) else (label(r), r) for r in routers]
     orders = [(e, parse_policy(e)) if isinstance(e, str) else (label(e), e) for e in evictions]
     if not 0 <= seed < 2**32:
         raise bad("seed", seed, "must lie between 0 and 2^32 - 1")

@@ -21,6 +21,9 @@ def parameters_of(kind: type) -> dict[str, object]:
 def parse[T](text: str, kinds: Mapping[str, type[T]], what: str) -> T:
     """The policy written as ``name`` or ``name:parameter=value,…``.
 
+    Where a value is other policies, they are joined by ``+``; one with parameters of its own is in
+    brackets.
+
     Parameters
     ----------
     text
@@ -40,7 +43,7 @@ def parse[T](text: str, kinds: Mapping[str, type[T]], what: str) -> T:
         raise unknown(what, name, kinds)
     defaults = parameters_of(kinds[name])
     values: dict[str, object] = {}
-    for item in filter(None, (part.strip() for part in rest.split(","))):
+    for item in filter(None, (part.strip() for part in _split(rest, ","))):
         key, equals, value = item.partition("=")
         if key not in defaults:
             if not defaults:
@@ -48,8 +51,61 @@ def parse[T](text: str, kinds: Mapping[str, type[T]], what: str) -> T:
             raise unknown(f"parameter of {name!r}", key, defaults)
         if not equals:
             raise bad(key, None, f"needs a value: {name}:{key}=…")
-        values[key] = _value(key, value, defaults[key])
+        if isinstance(defaults[key], tuple):
+            parts = [_unbracketed(part.strip()) for part in _split(value, "+")] if value else []
+            values[key] = tuple(parse(part, kinds, what) for part in parts)
+        else:
+            values[key] = _value(key, value, defaults[key])
     return kinds[name](**values)
+
+
+def label(policy: typing.Any) -> str:
+    """The name of a policy with the parameters that differ from their defaults, as `parse` reads.
+
+    Examples
+    --------
+    >>> from kvtheory.eviction import policy
+    >>> label(policy("rlt:phase=token")), label(policy("rlt:phase=query"))
+    ('rlt', 'rlt:phase=query')
+    >>> from kvtheory.routing import router
+    >>> label(router("hedge:eta=0.05,experts=[lbgr:target=latency]+max_hit"))
+    'hedge:experts=[lbgr:target=latency]+max_hit'
+    """
+    defaults = parameters_of(type(policy))
+    given = {key: getattr(policy, key) for key in defaults}
+    return call(policy.name, {k: v for k, v in given.items() if v != defaults[k]})
+
+
+def call(name: str, values: Mapping[str, object]) -> str:
+    """A policy with some parameters, as `parse` reads it."""
+    told = [f"{key}={written(value)}" for key, value in values.items()]
+    return f"{name}:{','.join(told)}" if told else name
+
+
+def written(value: object) -> str:
+    """The value of a parameter, as `parse` reads it."""
+    if not isinstance(value, tuple):
+        return str(value)
+    labels = [label(policy) for policy in value]
+    return "+".join(f"[{text}]" if ":" in text else text for text in labels)
+
+
+def _split(text: str, at: str) -> list[str]:
+    # at the separators outside of brackets
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == at and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth:
+        raise bad("brackets", text, "must be closed")
+    return parts
+
+
+def _unbracketed(text: str) -> str:
+    return text[1:-1] if text.startswith("[") and text.endswith("]") else text
 
 
 def _value(key: str, text: str, default: object) -> object:

@@ -11,6 +11,7 @@ import pytest
 from kvtheory.router import Event, RoutingPolicy, Seen
 from kvtheory.routing import (
     ROUTERS,
+    HedgeRouter,
     JoinShortestQueue,
     LeastWorkLeft,
     MaxHit,
@@ -19,19 +20,31 @@ from kvtheory.routing import (
 )
 from kvtheory.testing import twins_routing_lbgr
 from kvtheory.testing.check_routing import RoutingCheckFailed, check_routing
-from kvtheory.testing.twins_routing import PLAIN
+from kvtheory.testing.twin_router import RouterTwin
+from kvtheory.testing.twins_routing import ADVISED, PLAIN
 
 # They know workers by index: turns, rings of hashes, and one that keeps the first of near equals.
 BY_INDEX = ("round_robin", "consistent_hash_bounded", "dualmap", PublishedLBGR.name)
 SLOW = PLAIN | {PublishedLBGR.name: twins_routing_lbgr.PublishedLBGR}
 # decayed loads of idle workers differ by rounding, which decides where queries cost nothing
 del SLOW["lbgr"]
+# exp3 and exp4 have lbgr among their experts
+
+
+def advised_twin(name: str, workers: int) -> RouterTwin:
+    """A slow router with the default experts."""
+    experts = [PLAIN[expert.name](workers) for expert in HedgeRouter().experts]
+    return ADVISED[name](workers, experts=experts)
+
+
+SLOW |= {name: functools.partial(advised_twin, name) for name in ("hedge", "fixed_share")}
 
 
 # One of each kind of state; the others in the full run.
 KINDS = {
     *("random", "round_robin", "join_shortest_queue", "cache_aware", "dynamo", "preble_e2"),
     *("dualmap", "lbgr", PublishedLBGR.name, "exponential_potential"),
+    *("hedge", "exp4", "affinity_mw"),
 }
 
 

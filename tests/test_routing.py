@@ -1,7 +1,6 @@
 """Jitted routers and the cluster driver against their slow twins, query by query."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +14,12 @@ from kvtheory.cluster_result import ClusterResult
 from kvtheory.errors import InputError
 from kvtheory.eviction import POLICIES, LeafLRU, policy
 from kvtheory.instance import Instance
+from kvtheory.parameters import label
 from kvtheory.router import RoutingPolicy, Seen
 from kvtheory.routing import (
     LBGR,
     ROUTERS,
+    AffinityMW,
     AibrixPrefix,
     CacheAware,
     CacheAwareMinLoad,
@@ -27,8 +28,12 @@ from kvtheory.routing import (
     DualMap,
     Dynamo,
     Dynamo2026,
+    EXP3Router,
+    EXP4Router,
     ExponentialPotential,
+    FixedShareRouter,
     Gorgo,
+    HedgeRouter,
     JoinShortestQueue,
     LeastWorkLeft,
     LlmD,
@@ -52,13 +57,15 @@ from kvtheory.testing.small_clusters import (
     followed,
     random_clusters,
 )
-from kvtheory.testing.twins_routing import PLAIN
+from kvtheory.testing.twins_routing import ADVISED, PLAIN
 
 LLRU = LeafLRU()
 TIMES = ("start", "first_token", "end")
 
 # Small thresholds and windows, so that 16 queries meet them. Those that count the blocks in flight
 # themselves are compared on fresh counts only: a stale view is one of the twin's blocks too.
+EXPERTS = (MaxHit(), LeastWorkLeft())
+NAMES = {"experts": ("max_hit", "least_work_left")}
 COMPARED: list[tuple[RoutingPolicy, dict[str, Any], str, str]] = [
     (RandomWorker(), {}, "oracle", "own_dispatches"),
     (RoundRobin(), {}, "stale", "routed"),
@@ -97,10 +104,15 @@ COMPARED: list[tuple[RoutingPolicy, dict[str, Any], str, str]] = [
     (PublishedLBGR(ms_per_token=40.0), {"ms_per_token": 40.0}, "routed", "oracle"),
     (ExponentialPotential(), {}, "routed", "stale"),
     (ExponentialPotential("live"), {"load": "live"}, "oracle", "own_dispatches"),
+    (HedgeRouter(EXPERTS), NAMES, "oracle", "routed"),
+    (FixedShareRouter(EXPERTS, eta=2.0), NAMES | {"eta": 2.0}, "routed", "stale"),
+    (EXP3Router(EXPERTS), NAMES, "own_dispatches", "oracle"),
+    (EXP4Router(EXPERTS), NAMES, "routed", "own_dispatches"),
+    (AffinityMW(), {}, "oracle", "stale"),
 ]
 
 
-SLOW = PLAIN | {PublishedLBGR.name: twins_routing_lbgr.PublishedLBGR}
+SLOW = PLAIN | ADVISED | {PublishedLBGR.name: twins_routing_lbgr.PublishedLBGR}
 COUNT_BLOCKS = ("dynamo", "dynamo_2026", "llm_d")
 
 
@@ -112,7 +124,15 @@ def run(policy: RoutingPolicy, case: ClusterCase, view: str, **more: Any) -> Clu
 
 
 def slow(policy: RoutingPolicy, workers: int, parameters: dict[str, Any]) -> Callable[[], Any]:
-    return functools.partial(SLOW[policy.name], workers, **parameters)
+    def make() -> Any:
+        experts = {
+            key: [SLOW[name](workers) for name in names]
+            for key, names in parameters.items()
+            if key == "experts"
+        }
+        return SLOW[policy.name](workers, **parameters | experts)
+
+    return make
 
 
 def compare(
@@ -213,6 +233,10 @@ ERROR = 1e-6
         (Dynamo(temperature=0.5), {"temperature": 0.5}),
         (LlmD(), {}),
         (AibrixPrefix(gap=2.0), {"gap": 2}),
+        (HedgeRouter(EXPERTS, eta=2.0), NAMES | {"eta": 2.0}),
+        (FixedShareRouter(EXPERTS, eta=2.0, alpha=0.1), NAMES | {"eta": 2.0, "alpha": 0.1}),
+        (EXP4Router(EXPERTS, mixing=0.2), NAMES | {"mixing": 0.2}),
+        (AffinityMW(), {}),
     ],
     ids=named,
 )
@@ -343,6 +367,14 @@ def test_arrival_times_match_the_queries() -> None:
         ("least_work_left:work=none", "work = 'none': must be 'believed' or 'true'"),
         ("consistent_hash_bounded:replicas=0", "replicas = 0: must be at least 1"),
         ("dualmap:prefix=0", "prefix = 0: must be at least 1 unit"),
+        ("hedge:experts=", "experts = (): pass at least one router"),
+        ("hedge:experts=max_hit+lbgx", "unknown router 'lbgx': did you mean lbgr"),
+        ("hedge:experts=[lbgr:targt=hits]", "unknown parameter of 'lbgr' 'targt'"),
+        ("hedge:experts=[lbgr", "brackets = 'experts=[lbgr': must be closed"),
+        ("fixed_share:alpha=2", "alpha = 2.0: must be a share from 0 to 1"),
+        ("exp3:mixing=-1", "mixing = -1.0: must be a share"),
+        ("exp4:rate=2", "rate = 2.0: must be a share"),
+        ("affinity_mw:mixing=2", "mixing = 2.0: must be a share"),
     ],
 )
 def test_a_router_that_is_not_there_names_the_nearest(text: str, message: str) -> None:
@@ -357,3 +389,21 @@ def test_a_router_is_made_from_its_name(name: str) -> None:
     assert type(made) is ROUTERS[name]
     assert made.name == name
     assert made.source
+
+
+def test_experts_are_written_as_text() -> None:
+    text = "exp4:experts=cache_aware+[hedge:experts=max_hit+[lbgr:tick=0.1,eta=0.2]],mixing=0.1"
+    made = router(text)
+    assert isinstance(made, EXP4Router)
+    plain, inner = made.experts
+    assert (plain, made.mixing) == (CacheAware(), 0.1)
+    assert isinstance(inner, HedgeRouter)
+    assert inner.experts == (MaxHit(), LBGR(tick=0.1, eta=0.2))
+    assert label(made) == text
+    assert label(router("hedge")) == "hedge"
+
+
+def test_experts_must_be_routers() -> None:
+    for experts, message in [((), "pass at least one router"), (["max_hit"], "must be routers")]:
+        with pytest.raises(InputError, match=message):
+            HedgeRouter(experts)  # type: ignore[arg-type]

@@ -9,12 +9,15 @@ from kvtheory.report.table import Column, table
 
 def rows(what: str, kinds: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One entry per policy, by name; ``what`` is the key of the name."""
-    from kvtheory.parameters import parameters_of
+    from kvtheory.parameters import parameters_of, written
 
     return [
         {
             what: name,
-            "parameters": parameters_of(kind),
+            "parameters": {
+                key: written(value) if isinstance(value, tuple) else value
+                for key, value in parameters_of(kind).items()
+            },
             "randomised": kind.randomised,
             "online": getattr(kind, "online", True),
             "guarantee": kind.guarantee,
@@ -26,6 +29,8 @@ def rows(what: str, kinds: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def show(what: str, kinds: Mapping[str, Any], json: bool) -> int:
     """Print the list as a table or as JSON; returns the exit code."""
+    from kvtheory.parameters import call
+
     listed = rows(what, kinds)
     if json:
         print_json(listed)
@@ -33,7 +38,7 @@ def show(what: str, kinds: Mapping[str, Any], json: bool) -> int:
     columns = [Column(name, right=False) for name in (what, "random", "guarantee", "source")]
     body = [
         [
-            _call(row[what], row["parameters"]),
+            call(row[what], row["parameters"]),
             "yes" if row["randomised"] else "no",
             row["guarantee"] + ("" if row["online"] else " (sees the future)"),
             row["source"],
@@ -42,8 +47,3 @@ def show(what: str, kinds: Mapping[str, Any], json: bool) -> int:
     ]
     print(table(columns, body))
     return 0
-
-
-def _call(name: str, parameters: Mapping[str, object]) -> str:
-    told = [f"{key}={value}" for key, value in parameters.items()]
-    return f"{name}:{','.join(told)}" if told else name

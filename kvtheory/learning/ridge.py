@@ -37,12 +37,9 @@ class Ridge(NamedTuple):
         delta: Array | float,
     ) -> Self:
         """Learn φ → y. Cost: O(features³), unrolled."""
-        size = phi.shape[0]
-        matrix = forget * self.matrix[learner] + phi[:, None] * phi[None, :]
-        matrix = matrix + (1 - forget) * delta * jnp.eye(size, dtype=phi.dtype)
-        vector = forget * self.vector[learner] + phi * y
-        theta = solve(matrix, vector)
-        theta, matrix, vector, old = lax.optimization_barrier((theta, matrix, vector, self))
+        R, b = self.matrix[learner], self.vector[learner]
+        new = learned(R, b, phi, y, forget, delta)
+        (matrix, vector, theta), old = lax.optimization_barrier((new, self))
         return type(self)(
             old.matrix.at[learner].set(matrix),
             old.vector.at[learner].set(vector),
@@ -61,14 +58,35 @@ class Ridge(NamedTuple):
         return self._replace(theta=self.theta.at[learner].add(-eta * error * phi))
 
 
+def learned(
+    matrix: Float[Array, "features features"],
+    vector: Float[Array, " features"],
+    phi: Float[Array, " features"],
+    y: Array | float,
+    forget: Array | float,
+    delta: Array | float,
+) -> tuple[Array, Array, Array]:
+    """Next R, b and θ of one learner."""
+    matrix = forget * matrix + phi[:, None] * phi[None, :]
+    matrix = matrix + (1 - forget) * delta * jnp.eye(phi.shape[0], dtype=phi.dtype)
+    vector = forget * vector + phi * y
+    return matrix, vector, solve(matrix, vector)
+
+
 def solve(matrix: Float[Array, "n n"], vector: Float[Array, " n"]) -> Float[Array, " n"]:
-    """matrix⁻¹·vector for a small positive definite matrix, by elimination, unrolled."""
+    """matrix⁻¹·vector for a small positive definite matrix, by elimination, unrolled.
+
+    An unknown whose pivot is lost in rounding, so that the ones before it say it all, is 0.
+    """
     n = vector.shape[0]
     a = [[matrix[i, j] for j in range(n)] for i in range(n)]
     b = [vector[i] for i in range(n)]
+    pivot = []
     for k in range(n):
+        lost = a[k][k] <= n * jnp.finfo(matrix.dtype).eps * matrix[k, k]
+        pivot.append(jnp.where(lost, jnp.inf, a[k][k]))
         for i in range(k + 1, n):
-            factor = a[i][k] / a[k][k]
+            factor = a[i][k] / pivot[k]
             for j in range(k, n):
                 a[i][j] = a[i][j] - factor * a[k][j]
             b[i] = b[i] - factor * b[k]
@@ -77,5 +95,5 @@ def solve(matrix: Float[Array, "n n"], vector: Float[Array, " n"]) -> Float[Arra
         total = b[i]
         for j in range(i + 1, n):
             total = total - a[i][j] * x[j]
-        x[i] = total / a[i][i]
+        x[i] = total / pivot[i]
     return jnp.stack(x)

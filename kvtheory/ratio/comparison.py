@@ -16,7 +16,7 @@ from kvtheory.instance import Instance
 from kvtheory.offline.optimum import Method, Optimum, optimum
 from kvtheory.offline.schedule import Admission
 from kvtheory.oversize import Oversize, check_oversize
-from kvtheory.parameters import parameters_of
+from kvtheory.parameters import label
 from kvtheory.ratio.bounds import bound_of
 from kvtheory.ratio.empirical import (
     Interval,
@@ -375,20 +375,6 @@ class _Job:
 
 def _troubles(known: Iterable[Optimum]) -> Iterable[str]:
     return dict.fromkeys(f"optimum: {o.status}" for o in known if o.status != "optimal")
-
-
-def label(policy: EvictionPolicy) -> str:
-    """The name of a policy with the parameters that differ from their defaults.
-
-    Examples
-    --------
-    >>> label(parse_policy("rlt:phase=token")), label(parse_policy("rlt:phase=query"))
-    ('rlt', 'rlt:phase=query')
-    """
-    defaults = parameters_of(type(policy))
-    given = {key: getattr(policy, key) for key in defaults}
-    told = [f"{key}={value}" for key, value in given.items() if value != defaults[key]]
-    return f"{policy.name}:{','.join(told)}" if told else policy.name
 
 
 def _check(name: str, value: str, options: Iterable[str]) -> str:

@@ -2,14 +2,19 @@
 
 from kvtheory.parameters import parse
 from kvtheory.router import RoutingPolicy
+from kvtheory.routing.affinity_mw import AffinityMW
 from kvtheory.routing.aibrix_prefix import AibrixPrefix
 from kvtheory.routing.cache_aware import CacheAware, CacheAwareMinLoad
 from kvtheory.routing.cache_aware_spill import CacheAwareSpill
 from kvtheory.routing.consistent_hash_bounded import ConsistentHashBounded
 from kvtheory.routing.dualmap import DualMap
 from kvtheory.routing.dynamo import Dynamo, Dynamo2026
+from kvtheory.routing.exp3 import EXP3Router
+from kvtheory.routing.exp4 import EXP4Router
 from kvtheory.routing.exponential_potential import ExponentialPotential
+from kvtheory.routing.fixed_share import FixedShareRouter
 from kvtheory.routing.gorgo import Gorgo
+from kvtheory.routing.hedge import HedgeRouter
 from kvtheory.routing.join_shortest_queue import JoinShortestQueue
 from kvtheory.routing.lbgr import LBGR, PublishedLBGR
 from kvtheory.routing.least_work_left import LeastWorkLeft
@@ -45,6 +50,11 @@ ROUTERS: dict[str, type[RoutingPolicy]] = {
         LBGR,
         PublishedLBGR,
         ExponentialPotential,
+        HedgeRouter,
+        FixedShareRouter,
+        EXP3Router,
+        EXP4Router,
+        AffinityMW,
     )
 }
 
@@ -53,6 +63,9 @@ __all__ = ["ROUTERS", "RoutingPolicy", "router", *(kind.__name__ for kind in ROU
 
 def router(text: str) -> RoutingPolicy:
     """The router written as ``name`` or ``name:parameter=value,…``.
+
+    Experts are joined by ``+``, one with parameters of its own in brackets:
+    ``hedge:eta=0.1,experts=cache_aware+[lbgr:target=latency]``.
 
     Raises
     ------
@@ -63,5 +76,7 @@ def router(text: str) -> RoutingPolicy:
     --------
     >>> router("lbgr:target=latency").target
     'latency'
+    >>> [expert.name for expert in router("hedge:experts=max_hit+[lbgr:tick=0.1,eta=0.2]").experts]
+    ['max_hit', 'lbgr']
     """
     return parse(text, ROUTERS, "router")

@@ -6,11 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kvtheory.cache import Scalar, Tape
-from kvtheory.eviction import random_words
 from kvtheory.router import Seen
 from kvtheory.routing import in_flight_units
 from kvtheory.routing.in_flight_units import BookkeepingRouter, BookState
-from kvtheory.routing.ties import near_least, uniform
+from kvtheory.routing.ties import by_weight, near_least, uniform
 
 
 class Dynamo(BookkeepingRouter):
@@ -42,12 +41,9 @@ class Dynamo(BookkeepingRouter):
         value = self.prefill(seen) + (state.flying.units + more)
         low, high = value.min(), value.max()
         stream, tied = uniform(state.stream, near_least(value))
-        stream, word = random_words.word(stream)
         warm = (self.temperature > 0) & (high > low)
         scale = jnp.where(warm, (high - low) * self.temperature, 1.0)
-        chance = jnp.cumsum(jnp.exp(-(value - low) / scale))
-        point = (word.astype(float) + 0.5) / 2.0**32 * chance[-1]
-        drawn = jnp.minimum((chance <= point).sum(dtype=jnp.int32), seen.workers - 1)
+        stream, drawn = by_weight(stream, jnp.exp(-(value - low) / scale))
         return BookState(state.flying, stream), jnp.where(warm, drawn, tied)
 
 

@@ -54,3 +54,11 @@ def uniform(stream: RandomWords, among: Bool[Array, " workers"]) -> tuple[Random
     stream, k = random_words.uniform(stream, among.sum(dtype=jnp.int32))
     rank = jnp.cumsum(among, dtype=jnp.int32)
     return stream, first(among & (rank == k + 1))
+
+
+def by_weight(stream: RandomWords, weights: Float[Array, " n"]) -> tuple[RandomWords, Scalar]:
+    """Next stream, and an index with probability in proportion to its weight, up to 2⁻³²."""
+    stream, word = random_words.word(stream)
+    sums = jnp.cumsum(weights)
+    point = (word.astype(float) + 0.5) / 2.0**32 * sums[-1]
+    return stream, ((sums <= point) & (sums < sums[-1])).sum(dtype=jnp.int32)

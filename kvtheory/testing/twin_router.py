@@ -61,7 +61,7 @@ class ScriptedDraws(Draws):
         return index
 
 
-def outcomes[T](run: Callable[[Draws], T]) -> dict[T, float]:
+def outcomes[T](run: Callable[[ScriptedDraws], T]) -> dict[T, float]:
     """The exact law of what ``run`` returns, by enumerating every sequence of draws.
 
     Examples
