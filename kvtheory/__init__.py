@@ -10,11 +10,13 @@ _HOME = {
     "Cluster": "kvtheory.cluster",
     "InputError": "kvtheory.errors",
     "Instance": "kvtheory.instance",
+    "PrefixCache": "kvtheory.online",
     "PrefixTree": "kvtheory.tree",
     "Result": "kvtheory.result",
+    "Router": "kvtheory.online",
 }
 
-__all__ = ["Cluster", "InputError", "Instance", "PrefixTree", "Result"]
+__all__ = ["Cluster", "InputError", "Instance", "PrefixCache", "PrefixTree", "Result", "Router"]
 
 try:
     __version__ = version("kvtheory")

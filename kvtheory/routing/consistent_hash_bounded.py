@@ -1,6 +1,7 @@
 """Consistent hashing with bounded loads on the first units of a query."""
 
 from bisect import bisect_left
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -49,17 +50,13 @@ class ConsistentHashBounded(RoutingPolicy):
                 raise bad(field, getattr(self, field), "must be at least 1")
 
     def prepare(self, instance: Instance, workers: int) -> dict[str, Any]:
-        ring = sorted(
-            (digest(("node", i, r)), i) for i in range(workers) for r in range(self.replicas)
-        )
-        places = [place for place, _ in ring]
-        orders = _clockwise([i for _, i in ring], workers)
+        places, orders = _ring(workers, self.replicas)
         known: dict[tuple[int, ...], int] = {}
         at = np.zeros(instance.requests, np.int64)
         for t, ids in enumerate(prefixes(instance)):
             key = ids[: self.prefix]
             if key not in known:
-                known[key] = bisect_left(places, digest(("key", key))) % len(ring)
+                known[key] = bisect_left(places, digest(("key", key))) % len(places)
             at[t] = known[key]
         return {"order": orders[at]}
 
@@ -73,6 +70,13 @@ class ConsistentHashBounded(RoutingPolicy):
         total = seen.in_flight.sum(dtype=jnp.int32) + 1
         busy = exceeds(seen.in_flight * seen.workers, self.factor, total)[order]
         return state, order[jnp.argmin(busy)]
+
+
+@lru_cache(maxsize=8)
+def _ring(workers: int, replicas: int) -> tuple[list[int], np.ndarray]:
+    """Places of the virtual nodes, and from each the workers in the order the ring meets them."""
+    ring = sorted((digest(("node", i, r)), i) for i in range(workers) for r in range(replicas))
+    return [place for place, _ in ring], _clockwise([i for _, i in ring], workers)
 
 
 def _clockwise(ring: list[int], workers: int) -> np.ndarray:
