@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from kvtheory import queueing
-from kvtheory.cache import EvictionPolicy, Scalar, Tape, once
+from kvtheory.cache import EvictionPolicy, Scalar, Tape, once, write
 from kvtheory.queueing import END, FIRST_TOKEN, START, Queues
 from kvtheory.router import RoutingPolicy, Seen
 from kvtheory.step import State, init, serve
@@ -223,7 +223,8 @@ def arrive(
     seen, serving, queues, look, own = lax.optimization_barrier(
         (seen, state.serving, queues, look, own)
     )
-    own, worker = router.propose(own, tape, seen)
+    own, named = router.propose(own, tape, seen)
+    worker = jnp.clip(named, 0, workers - 1)  # the caller refuses one that is not there
     own = router.dispatch(own, tape, seen, worker)
     serving, hit = serve(eviction, tape, fleet.capacity, serving, t, worker)
     if view.kind == "routed":
@@ -241,6 +242,7 @@ def arrive(
     queues = queueing.dispatch(
         queues, t, worker, (start, token, end), length, seen.hits[worker], service
     )
+    queues = queues._replace(worker=write(queues.worker, t, named.astype(jnp.int32)))
     if stale and view.own_dispatches:
         look = look._replace(
             in_flight=look.in_flight.at[worker].add(1),

@@ -21,7 +21,8 @@ class Queues(NamedTuple):
     """Times of all queries routed so far, the chains, and what has been seen of them.
 
     ``time`` holds start, first token and end of query j at j, n + j and 2n + j; ``head`` and
-    ``due`` the next query of each kind on each worker and its time (∞ if there is none).
+    ``due`` the next query of each kind on each worker and its time (∞ if there is none);
+    ``worker`` what the router named, which may not be there and is for the driver to note.
     """
 
     time: Float[Array, " 3*requests"]
@@ -90,7 +91,7 @@ def dispatch(
         time = write(time, kind * requests + t, times[kind])
     return Queues(
         time=time,
-        worker=write(of.worker, t, worker),
+        worker=of.worker,
         believed=write(of.believed, t, believed),
         service=write(of.service, t, service),
         # the first query of a worker points at itself until it is overwritten

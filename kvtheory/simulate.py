@@ -273,6 +273,42 @@ def caches(
     return np.asarray(hits)[:n], np.asarray(cached)[:n, : run.tree.edges]
 
 
+def cache_after(
+    instance: Instance,
+    capacity: int | str,
+    eviction: EvictionPolicy,
+    *,
+    key: Key[Array, ""] | None = None,
+) -> np.ndarray:
+    """int32[edges]; units of each edge in the cache when all queries have been served.
+
+    Lane 0 of `simulate`. A policy with records per unit needs one unit per edge.
+    """
+    check_queries_alone(instance, "cache_after()")
+    if eviction.per_unit and (instance.tree.length != 1).any():
+        raise bad("instance", instance.name, "needs one unit per edge: instance.uncompressed()")
+    capacity = capacity_units(capacity, instance)
+    run = check_oversize(instance, capacity, "skip")
+    tape = tape_of(run, eviction.prepare(run, path_units(run) <= capacity))
+    key = jax.random.fold_in(check_key(jax.random.key(0) if key is None else key), 0)
+    last = _last(_on_device(eviction), tape, jnp.asarray([capacity], jnp.int32), key)
+    if int(last.fault) != OK:
+        raise PolicyError(f"eviction policy {eviction.name!r} {FAULTS[int(last.fault)]}")
+    return np.asarray(last.cache.cached)[: run.tree.edges]
+
+
+@jax.jit
+def _last(
+    policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key[Array, ""]
+) -> State:
+    return lax.fori_loop(
+        0,
+        tape.query_length.shape[0],
+        lambda t, state: serve(policy, tape, capacity, state, t)[0],
+        init(policy, tape, capacity, key),
+    )
+
+
 @jax.jit
 def _traced(
     policy: EvictionPolicy, tape: Tape, capacity: Int[Array, " workers"], key: Key[Array, ""]
