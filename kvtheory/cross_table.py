@@ -16,6 +16,7 @@ from kvtheory.errors import InputError, bad
 from kvtheory.eviction import policy as parse_policy
 from kvtheory.instance import Instance
 from kvtheory.instances.runs import poisson_arrivals
+from kvtheory.offline.optimum import Optimum
 from kvtheory.oversize import Oversize
 from kvtheory.parameters import label
 from kvtheory.ratio.empirical import mean_interval
@@ -72,6 +73,11 @@ class CrossRow:
         From arrival to the first token.
     load, share
         For each worker its seconds of service, and its share of the queries.
+    optimum_low, optimum_high
+        Bounds on the least makespan of the same queries on this cluster, known ahead, with forced
+        admission; None if it was not asked for.
+    ratio_low, ratio_high
+        Of the mean makespan to that optimum: the interval over seeds divided by these bounds.
     confidence
         Level of the intervals.
     seconds
@@ -114,6 +120,10 @@ class CrossRow:
     ttft_p99: Estimate
     load: tuple[float, ...]
     share: tuple[float, ...]
+    optimum_low: float | None
+    optimum_high: float | None
+    ratio_low: float | None
+    ratio_high: float | None
     confidence: float
     seconds: float
     latency_quantiles: np.ndarray = field(repr=False, compare=False)
@@ -162,6 +172,7 @@ def cross_table(
     believed: Cluster | None = None,
     oversize: Oversize = "error",
     confidence: float = 0.95,
+    optimum: Optimum | None = None,
     batching: Batching = "auto",
     failures: list[CrossFailure] | None = None,
     finished: Callable[[CrossRow], object] | None = None,
@@ -189,6 +200,9 @@ def cross_table(
         `kvtheory.cluster.capacity_units` reads it.
     confidence
         Level of the intervals over the seeds (Student's t).
+    optimum
+        The optimum of the makespan on this cluster (`kvtheory.offline.joint.joint_optimum`), to
+        set the rows beside.
     failures
         If given, what goes wrong with one pair is appended here and the rest goes on; otherwise
         it is raised.
@@ -234,6 +248,9 @@ def cross_table(
         raise InputError(
             f"instance {instance.name!r} has no arrival times: pass rate=, queries per second"
         )
+    if optimum is not None and (optimum.objective, optimum.admission) != ("makespan", "forced"):
+        given = f"{optimum.objective}, {optimum.admission}"
+        raise bad("optimum", given, "must be of the makespan, with forced admission")
     if isinstance(view_capacity, str):
         view_capacity = capacity_units(view_capacity, instance)
     tell = progress or (lambda what, done: None)
@@ -292,6 +309,7 @@ def cross_table(
                     rate=rate,
                     confidence=confidence,
                     random=_what_is_random(rate, router, eviction),
+                    optimum=optimum,
                     begin=begin,
                 )
             except Exception as error:
@@ -322,6 +340,7 @@ def _row(
     rate: float | None,
     confidence: float,
     random: str,
+    optimum: Optimum | None,
     begin: float,
 ) -> CrossRow:
     def lanes(number: Callable[[ClusterResult], np.ndarray]) -> np.ndarray:
@@ -346,6 +365,8 @@ def _row(
     instance, cluster = results[0].instance, results[0].cluster
     last = lanes(lambda r: r.last_completion).max()
     times = np.linspace(0.0, last, MOMENTS)
+    makespan = estimate(lambda r: r.makespan)
+    best = (None, None) if optimum is None else (float(optimum.lower), float(optimum.upper))
     return CrossRow(
         source=instance.source or instance.name,
         router=router,
@@ -364,7 +385,7 @@ def _row(
         hit_rate_tokens=estimate(lambda r: r.cached.hit_rate_tokens),
         hit_rate_requests=estimate(lambda r: r.cached.hit_rate_requests),
         believed_hit_rate=estimate(lambda r: r.believed_hit_rate),
-        makespan=estimate(lambda r: r.makespan),
+        makespan=makespan,
         last_completion=estimate(lambda r: r.last_completion),
         imbalance=estimate(lambda r: r.imbalance),
         jain=estimate(lambda r: r.jain),
@@ -379,6 +400,10 @@ def _row(
         ttft_p99=ttft(99),
         load=per_worker(lambda r: r.load),
         share=per_worker(lambda r: r.share),
+        optimum_low=best[0],
+        optimum_high=best[1],
+        ratio_low=makespan.low / best[1] if best[1] else None,
+        ratio_high=makespan.high / best[0] if best[0] else None,
         confidence=confidence,
         seconds=time.perf_counter() - begin,
         # the mean of the lanes' quantiles, so that a curve passes through its P50 in the table

@@ -277,3 +277,18 @@ def test_routers(capsys):
     text = capsys.readouterr().out
     assert all(row["router"] in text for row in rows)
     assert "lbgr:" in text
+
+
+def test_the_makespan_beside_its_optimum(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["simulate", "shared_prefix:groups=6,prompts=4,lengths=64/128,block_size=16"]
+    given += ["--workers", "2", "--capacity", "20", "--router", "round_robin", "max_hit"]
+    given += ["--eviction", "llru", "--rate", "5", "--seeds", "2", "--optimum"]
+    assert cli.main([*given, "--json"]) == 0
+    for row in json.loads(capsys.readouterr().out):
+        assert 0 < row["optimum_low"] <= row["optimum_high"] <= row["makespan"] * (1 + 1e-9)
+        assert row["ratio_low"] == pytest.approx(row["makespan_low"] / row["optimum_high"])
+        assert row["ratio_high"] == pytest.approx(row["makespan_high"] / row["optimum_low"])
+    assert cli.main(given) == 0
+    assert "known ahead" in capsys.readouterr().out
+    assert cli.main([*given, "--speed-changes", "1:0:0.5"]) == 2
+    assert "speeds that change" in capsys.readouterr().err

@@ -2,24 +2,22 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import arg
 
+from kvtheory.commands.cluster import ClusterOptions, parse_speeds
 from kvtheory.commands.output import Progress, print_json, write_csv
-from kvtheory.commands.source import SourceOptions
 from kvtheory.errors import InputError, bad
 from kvtheory.report.table import Column, count, decimal, duration, table
 
 if TYPE_CHECKING:
-    from kvtheory.cluster import Cluster
     from kvtheory.cross_table import CrossFailure, CrossRow, Estimate
-    from kvtheory.instance import Instance
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(SourceOptions):
+class Options(ClusterOptions):
     """Route and serve a request sequence on several workers, every router with every eviction
     policy.
 
@@ -27,11 +25,6 @@ class Options(SourceOptions):
     --router cache_aware lbgr --eviction llru rlt --capacity 48000tok --rate 12
     """
 
-    workers: int = 4
-    """Number of workers."""
-    capacity: str = "5%"
-    """Capacity of each worker: units (64), tokens (192000tok) or per cent of the distinct
-    units (5%)."""
     router: tuple[str, ...] = ("cache_aware", "lbgr", "exponential_potential")
     """Routers, with parameters after a colon: lbgr:target=latency (kvtheory routers lists
     them)."""
@@ -40,14 +33,6 @@ class Options(SourceOptions):
     rate: float | None = None
     """Queries per second: Poisson arrivals, drawn anew for each seed, in place of the source's
     own."""
-    alpha_miss: float = 0.16
-    """Milliseconds per missed token."""
-    alpha_cached: float = 0.0
-    """Milliseconds per cached token."""
-    alpha_out: float = 0.0
-    """Milliseconds per output token."""
-    speeds: str | None = None
-    """Speed of each worker: 1,1,0.5,2 (every service time is divided by it); 1 by default."""
     speed_changes: str | None = None
     """Speeds that change, unknown to the routers: 170:0:0.25 (from second 170 on, worker 0 has
     speed 0.25), several with commas."""
@@ -69,6 +54,10 @@ class Options(SourceOptions):
     """A query longer than the cache: refuse it, serve its first units, or leave it out."""
     confidence: float = 0.95
     """Level of the intervals over seeds."""
+    optimum: bool = False
+    """Set every makespan beside the least one of the same queries known ahead."""
+    optimum_seconds: float = 30.0
+    """Seconds for that optimum; then the best interval so far is used."""
     json: bool = False
     """Print a list of JSON objects instead of the table."""
     csv: Annotated[str | None, arg(metavar="[FILE]")] = None
@@ -83,21 +72,36 @@ def run(options: Options) -> int:
         from kvtheory.report.plot import check_path
 
         check_path(options.plot)
-    if options.workers < 1:
-        raise bad("workers", options.workers, "must be at least 1")
-    speeds = _speeds("speeds", options.speeds, options.workers)
-    believed = _speeds("believed_speeds", options.believed_speeds, options.workers)
+    believed = parse_speeds("believed_speeds", options.believed_speeds, options.workers)
     changes = _speed_changes(options.speed_changes)
+    if options.optimum and changes:
+        raise bad("optimum", True, "is not known for speeds that change")
+    if options.optimum and options.oversize == "skip":
+        raise bad("oversize", "skip", "has no optimum; use --oversize truncate")
+    import numpy as np
+
     from kvtheory.cross_table import cross_table
+    from kvtheory.offline.joint import joint_optimum
 
     instance = options.instance()
     if options.rate is None and instance.arrival is None:
         raise InputError(f"{options.source} has no arrival times: pass --rate, queries per second")
-    cluster = _cluster(options, instance, speeds, changes)
+    cluster = replace(options.cluster(instance), speed_changes=changes)
     rows: list[CrossRow] = []
     failures: list[CrossFailure] = []
     try:
-        with Progress(len(options.router) * len(options.eviction)) as progress:
+        pieces = len(options.router) * len(options.eviction) + options.optimum
+        with Progress(pieces) as progress:
+            best = None
+            if options.optimum:
+                progress("optimum")
+                best = joint_optimum(
+                    instance,
+                    options.cluster(instance),
+                    oversize=options.oversize,  # type: ignore[arg-type]
+                    time_limit=options.optimum_seconds,
+                )
+                progress("optimum", 1.0)
             cross_table(
                 instance,
                 cluster,
@@ -109,9 +113,10 @@ def run(options: Options) -> int:
                 view=options.view,
                 view_capacity=options.view_capacity,
                 refresh=options.refresh,
-                believed=None if believed is None else _cluster(options, instance, believed),
+                believed=None if believed is None else replace(cluster, speed=np.array(believed)),
                 oversize=options.oversize,
                 confidence=options.confidence,
+                optimum=best,
                 failures=failures,
                 finished=rows.append,
                 progress=progress,
@@ -126,19 +131,6 @@ def run(options: Options) -> int:
     return 1 if failures else 0
 
 
-def _speeds(name: str, text: str | None, workers: int) -> list[float] | None:
-    if text is None:
-        return None
-    rule = f"needs a positive number for each of {workers} workers: 1,1,0.5,2"
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise bad(name, text, rule) from None
-    if len(values) != workers or not all(0 < value < float("inf") for value in values):
-        raise bad(name, text, rule)
-    return values
-
-
 def _speed_changes(text: str | None) -> tuple[tuple[float, int, float], ...]:
     changes = []
     for part in text.split(",") if text else ():
@@ -149,31 +141,6 @@ def _speed_changes(text: str | None) -> tuple[tuple[float, int, float], ...]:
             rule = "needs second:worker:speed, such as 170:0:0.25, and commas between several"
             raise bad("speed_changes", text, rule) from None
     return tuple(changes)
-
-
-def _cluster(
-    options: Options,
-    instance: "Instance",
-    speeds: list[float] | None,
-    changes: tuple[tuple[float, int, float], ...] = (),
-) -> "Cluster":
-    import numpy as np
-
-    from kvtheory.cluster import Cluster, capacity_units
-
-    for name in ("alpha_miss", "alpha_cached", "alpha_out"):
-        if not 0 <= getattr(options, name) < float("inf"):
-            raise bad(name, getattr(options, name), "must be finite and not negative")
-    workers, size = options.workers, instance.block_size
-    return Cluster(
-        capacity=np.full(workers, capacity_units(options.capacity, instance)),
-        block_size=size,
-        alpha_miss=np.full(workers, options.alpha_miss * size / 1000),
-        alpha_cached=np.full(workers, options.alpha_cached * size / 1000),
-        alpha_out=np.full(workers, options.alpha_out / 1000),
-        speed=np.array(speeds if speeds is not None else [1.0] * workers),
-        speed_changes=changes,
-    )
 
 
 def _show(options: Options, rows: "Sequence[CrossRow]") -> None:
@@ -219,12 +186,18 @@ def describe(rows: "Sequence[CrossRow]") -> str:
     ]
     if first.oversize != "error":
         lines[1] += f"; longer queries: {first.oversize}"
+    if first.optimum_low is not None and first.optimum_high is not None:
+        low, high = duration(first.optimum_low), duration(first.optimum_high)
+        lines.insert(
+            2, f"least makespan of these queries on these workers, known ahead: {low} to {high} s"
+        )
     columns = [
         Column("router", right=False),
         Column("eviction", right=False),
         Column("hit rate", "units"),
         Column("believed", "units"),
         Column("makespan", "s"),
+        *([Column("ratio to", "optimum")] if first.optimum_low is not None else []),
         Column("imbalance", "max/mean"),
         Column("throughput", "queries/s"),
         Column("latency", "P50 s"),
@@ -246,6 +219,7 @@ def describe(rows: "Sequence[CrossRow]") -> str:
                 row.eviction,
                 *(decimal(rate.mean) for rate in rates),
                 duration(row.makespan.mean),
+                *_ratio(row),
                 decimal(row.imbalance.mean, 3),
                 duration(row.throughput.mean),
                 *(duration(value.mean) for value in seconds),
@@ -254,7 +228,8 @@ def describe(rows: "Sequence[CrossRow]") -> str:
             ]
         )
         if row.seeds > 1:
-            body.append(["", "", *map(_margin, estimates), "", ""])
+            margins = [*map(_margin, estimates)]
+            body.append(["", "", *margins[:3], *("" for _ in _ratio(row)), *margins[3:], "", ""])
     lines.append(table(columns, body))
     return "\n".join(lines)
 
@@ -262,6 +237,13 @@ def describe(rows: "Sequence[CrossRow]") -> str:
 def _random(rows: "Sequence[CrossRow]") -> str:
     names = dict.fromkeys(row.random for row in rows if row.random != "nothing")
     return ", ".join(names) or "nothing is random"
+
+
+def _ratio(row: "CrossRow") -> list[str]:
+    """The interval of the makespan's ratio to the optimum, if there is one."""
+    if row.ratio_low is None or row.ratio_high is None:
+        return []
+    return [f"{decimal(row.ratio_low, 3)}…{decimal(row.ratio_high, 3)}"]
 
 
 def _margin(value: "Estimate") -> str:

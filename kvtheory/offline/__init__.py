@@ -3,6 +3,7 @@
 from kvtheory.offline.belady import belady
 from kvtheory.offline.certificate import Certificate, Check, check_certificate
 from kvtheory.offline.evictions import evictions, from_evictions
+from kvtheory.offline.layers import optimum_over_time
 from kvtheory.offline.optimum import Optimum, optimum
 from kvtheory.offline.replay import replay, verify
 from kvtheory.offline.schedule import Schedule, ScheduleError
@@ -18,6 +19,7 @@ __all__ = [
     "evictions",
     "from_evictions",
     "optimum",
+    "optimum_over_time",
     "replay",
     "verify",
 ]

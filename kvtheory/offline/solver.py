@@ -99,28 +99,23 @@ def solve(
     """
     from cvxpy.error import SolverError
 
-    given = {**(defaults or {}), **(options or {})}
-    if time_limit is not None:
-        if not time_limit > 0:
-            raise bad("time_limit", time_limit, "must be a positive number of seconds")
-        if solver not in _TIME_LIMIT:
-            known = ", ".join(sorted(_TIME_LIMIT))
-            raise bad("time_limit", time_limit, f"is not known for {solver}, only for {known}")
-        given[_TIME_LIMIT[solver]] = float(time_limit)
-    holder = _HOLDER.get(solver)
-    arguments = {holder: given} if holder and given else given
-    if solver == "HIGHS":
-        _without_banner()
+    arguments = arguments_of(solver, time_limit, options, defaults)
+    prepare(solver)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "solution may be inaccurate": the status says so
             problem.solve(solver=solver, **arguments)
     except (SolverError, ArithmeticError, IndexError) as error:
-        return _failed(error, time_limit)
+        return failed(error, time_limit)
     except (ValueError, TypeError, KeyError) as error:
         if options:
             raise bad("solver_options", dict(options), f"{solver} refuses them: {error}") from None
-        return _failed(error, time_limit)
+        return failed(error, time_limit)
+    return ending_of(problem, solver, time_limit)
+
+
+def ending_of(problem: Any, solver: str, time_limit: float | None) -> Ending:
+    """How a solve ended, by the status that cvxpy gave the problem."""
     status = problem.status
     solution = all(variable.value is not None for variable in problem.variables())
     if status == "optimal":
@@ -132,11 +127,43 @@ def solve(
     return Ending(f"failed: {solver} says {status}", solution)
 
 
-def _failed(error: Exception, time_limit: float | None) -> Ending:
+def arguments_of(
+    solver: str,
+    time_limit: float | None = None,
+    options: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The options in the form that cvxpy hands on to the solver; as for `solve`.
+
+    Raises
+    ------
+    InputError
+        If the solver has no time limit that we know of.
+    """
+    given = {**(defaults or {}), **(options or {})}
+    if time_limit is not None:
+        if not time_limit > 0:
+            raise bad("time_limit", time_limit, "must be a positive number of seconds")
+        if solver not in _TIME_LIMIT:
+            known = ", ".join(sorted(_TIME_LIMIT))
+            raise bad("time_limit", time_limit, f"is not known for {solver}, only for {known}")
+        given[_TIME_LIMIT[solver]] = float(time_limit)
+    holder = _HOLDER.get(solver)
+    return {holder: given} if holder and given else given
+
+
+def failed(error: Exception, time_limit: float | None) -> Ending:
+    """How a solve ended that raised ``error``."""
     # Some interfaces raise when the time is up before there is any solution.
     if time_limit is not None:
         return Ending("time limit", False)
     return Ending(f"failed: {' '.join(str(error).split()) or type(error).__name__}", False)
+
+
+def prepare(solver: str) -> None:
+    """Keep a solver from printing when it is first used."""
+    if solver == "HIGHS":
+        _without_banner()
 
 
 @functools.cache
