@@ -253,13 +253,19 @@ class Instance:
 
     def prefix(self, requests: int) -> "Instance":
         """The first ``requests`` queries, on the same tree."""
+        return self._part(slice(requests))
 
+    def after(self, requests: int) -> "Instance":
+        """The queries after the first ``requests``, on the same tree; warm paths are left out."""
+        return replace(self._part(slice(requests, None)), warm=None)
+
+    def _part(self, part: slice) -> "Instance":
         def cut(a: np.ndarray | None) -> np.ndarray | None:
-            return None if a is None else a[:requests]
+            return None if a is None else a[part]
 
         return replace(
             self,
-            query=self.query[:requests],
+            query=self.query[part],
             arrival=cut(self.arrival),
             input_length=cut(self.input_length),
             output_length=cut(self.output_length),

@@ -34,6 +34,7 @@ ROW = Comparison(
     method="belady",
     seconds=0.1,
     units_distinct=3,
+    warmup=0,
     kind="strict",
     confidence=0.95,
     interval="bootstrap",

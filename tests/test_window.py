@@ -5,10 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
+from kvtheory.cli import main
 from kvtheory.errors import InputError
 from kvtheory.eviction import policy
 from kvtheory.instance import Instance
+from kvtheory.instances import zipf
 from kvtheory.offline.window import window_optimum
+from kvtheory.ratio import compare
 from kvtheory.simulate import cache_after, caches, simulate
 
 Unit = tuple[int, ...]
@@ -91,3 +94,33 @@ def test_bad_arguments() -> None:
         window_optimum(instance, 2, 1, start="cold")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="needs one unit per edge"):
         cache_after(instance, 2, policy("marking"))
+
+
+def test_policies_are_compared_on_the_window() -> None:
+    instance = zipf(documents=60, requests=400, levels=2, branching=4, seed=2)
+    for row in compare(instance, ["llru", "rlt"], 40, warmup=150, seeds=4):
+        best = window_optimum(instance, 40, 150)
+        assert row.requests == 250
+        assert row.units == int(instance.query_length[150:].sum())
+        assert row.optimum_low == row.optimum_high == best.upper
+        assert row.ratio == pytest.approx(row.misses / best.upper)
+        assert row.ratio >= 1
+        assert row.bound is None
+    run = simulate(instance, 40, policy("llru"))
+    (row,) = compare(instance, ["llru"], 40, warmup=150)
+    assert row.hits == run.hits[0, 150:].sum()
+
+
+@pytest.mark.parametrize("given", [{"kind": "asymptotic"}, {"method": "lp"}, {"oversize": "skip"}])
+def test_a_warm_up_goes_with_what_it_can(given: dict[str, str]) -> None:
+    instance = zipf(documents=60, requests=40, seed=2)
+    with pytest.raises(InputError, match="warmup = 5: goes with strict ratios"):
+        compare(instance, ["llru"], 40, warmup=5, **given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="warmup = 40: must be a number of queries below 40"):
+        compare(instance, ["llru"], 40, warmup=40)
+
+
+def test_the_command_tells_of_the_warm_up(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["ratio", "zipf:documents=60,requests=400", "--capacity", "20", "--eviction", "llru"]
+    assert main([*given, "--warmup", "100"]) == 0
+    assert "after a warm-up of 100" in capsys.readouterr().out

@@ -46,6 +46,9 @@ class Options(SourceOptions):
     """A query longer than the cache: refuse it, serve its first units, or leave it out."""
     kind: Literal["strict", "asymptotic"] = "strict"
     """Ratio of the totals, or of the increase over the second half of the sequence."""
+    warmup: int = 0
+    """Queries that are served but not counted; the optimum of the others starts with the best
+    cache for them."""
     confidence: float = 0.95
     """Level of the intervals over seeds."""
     interval: Literal["bootstrap", "normal"] = "bootstrap"
@@ -92,6 +95,7 @@ def run(options: Options) -> int:
                 kind=options.kind,
                 confidence=options.confidence,
                 interval=options.interval,
+                warmup=options.warmup,
                 failures=failures,
                 finished=rows.append,
                 progress=progress,
@@ -123,9 +127,12 @@ def describe(rows: "Sequence[Comparison]") -> str:
     """The rows as text: what they share on top, then a table, then what is to be said of it."""
     first = rows[0]
     ceiling = 1 - first.units_distinct / first.units
+    told = f"{count(first.units_distinct)} distinct; no cache hits more than {ceiling:.4f} of them"
+    if first.warmup:
+        told = f"after a warm-up of {count(first.warmup)}; the optimum starts with the best cache"
     lines = [
         f"{first.source}: {count(first.requests)} requests, {count(first.units)} units asked for, "
-        f"{count(first.units_distinct)} distinct; no cache hits more than {ceiling:.4f} of them",
+        f"{told}",
         f"optimum by {first.method.replace('_', ' ')}, {first.admission} admission; "
         f"{first.kind} ratio; intervals at {100 * first.confidence:g} % over the policy's seeds",
         "",

@@ -15,6 +15,7 @@ from kvtheory.eviction import policy as parse_policy
 from kvtheory.instance import Instance
 from kvtheory.offline.optimum import Method, Optimum, optimum
 from kvtheory.offline.schedule import Admission
+from kvtheory.offline.window import window_optimum
 from kvtheory.oversize import Oversize, check_oversize
 from kvtheory.parameters import label
 from kvtheory.ratio.bounds import bound_of
@@ -55,12 +56,14 @@ class Comparison:
     ratio, ratio_low, ratio_high
         Competitive ratio with its interval; nan where there is none (``note`` says why).
     optimum_low, optimum_high, method
-        Misses of the optimum on the whole sequence, equal if exact, nan if it failed; and how
+        Misses of the optimum on the same queries, equal if exact, nan if it failed; and how
         it was computed.
     seconds
         Wall time of all lanes.
     units_distinct
         Units of the tree.
+    warmup
+        Queries before the ones that all of this is about.
     kind, confidence, interval
         Which ratio, the level of its interval over seeds and how that was made.
     bound
@@ -92,6 +95,7 @@ class Comparison:
     method: str
     seconds: float
     units_distinct: int
+    warmup: int
     kind: Kind
     confidence: float
     interval: str
@@ -133,6 +137,7 @@ def compare(
     kind: Kind = "strict",
     confidence: float = 0.95,
     interval: Interval = "bootstrap",
+    warmup: int = 0,
     batching: Batching = "auto",
     failures: list[Failure] | None = None,
     finished: Callable[[Comparison], object] | None = None,
@@ -161,6 +166,9 @@ def compare(
         default) and its seconds; if they run out, the optimum and the ratio are intervals.
     kind, confidence, interval
         As in `empirical_ratio` (``interval`` is its ``method``).
+    warmup
+        Queries that are served but not counted. The optimum of the others starts with whatever
+        cache is best for them, so that it bounds every policy (`kvtheory.offline.window`).
     batching
         As in `simulate`.
     failures
@@ -204,6 +212,7 @@ def compare(
         kind,
         confidence,
         interval,
+        warmup,
         seeds,
         key,
         batching,
@@ -249,6 +258,7 @@ class _Job:
     kind: Kind
     confidence: float
     interval: Interval
+    warmup: int
     seeds: int
     key: jax.Array | None
     batching: Batching
@@ -261,12 +271,23 @@ class _Job:
         _check("method", self.method, get_args(Method))
         if self.seeds < 1:
             raise bad("seeds", self.seeds, "must be at least 1")
-        if self.instance.units_requested == 0:
+        if not 0 <= self.warmup < max(1, self.instance.requests):
+            rule = f"must be a number of queries below {self.instance.requests}"
+            raise bad("warmup", self.warmup, rule)
+        if self.warmup and (self.kind, self.method, self.oversize) != ("strict", "belady", "error"):
+            rule = "goes with strict ratios, Belady's rule and queries that fit the cache"
+            raise bad("warmup", self.warmup, rule)
+        if self.instance.after(self.warmup).units_requested == 0:
             rule = "asks for no units, so there is nothing to cache"
             raise bad("instance", self.instance.name, rule)
 
     def optimum(self, capacity: int) -> tuple[Optimum, ...]:
         """The optimum of the whole sequence and, for asymptotic ratios, of its first half."""
+        if self.warmup:
+            self.tell(f"optimum, {capacity} units", 0.0)
+            window = window_optimum(self.instance, capacity, self.warmup, admission=self.admission)
+            self.tell(f"optimum, {capacity} units", 1.0)
+            return (replace(window.optimum, lower=window.lower, upper=window.upper),)
         parts = [self.instance]
         if self.kind == "asymptotic":
             parts.append(self.instance.prefix(self.instance.requests // 2))
@@ -308,6 +329,9 @@ class _Job:
             batching=self.batching,
             progress=lambda done: self.tell(what, done / lanes),
         )
+        if self.warmup:
+            window, hits = self.instance.after(self.warmup), result.hits[:, self.warmup :]
+            result = replace(result, instance=window, hits=hits)
         return self.row(name, policy, result, known)
 
     def row(
@@ -318,7 +342,7 @@ class _Job:
         known: tuple[Optimum, ...] | None,
     ) -> Comparison:
         """What a run comes to."""
-        instance, capacity = self.instance, result.capacity
+        instance, capacity = result.instance, result.capacity
         if known is None:
             nan = math.nan
             ratio = Ratio(nan, nan, nan, self.kind, self.confidence, "exact", result.seeds)
@@ -333,9 +357,12 @@ class _Job:
                 method=self.interval,
                 randomised=policy.randomised,
             )
-        limit = bound_of(
-            label(policy), instance, capacity, admission=self.admission, oversize=self.oversize
-        )
+        # the closed forms are for caches that start empty, on both sides
+        limit = None
+        if not self.warmup:
+            limit = bound_of(
+                label(policy), instance, capacity, admission=self.admission, oversize=self.oversize
+            )
 
         def mean(values: np.ndarray) -> float:
             # equal lanes are one number: an integer stays one
@@ -356,6 +383,7 @@ class _Job:
             hit_rate_tokens=mean(result.hit_rate_tokens),
             hit_rate_requests=mean(result.hit_rate_requests),
             seeds=result.seeds,
+            warmup=self.warmup,
             kind=self.kind,
             confidence=self.confidence,
             interval=ratio.method,

@@ -59,7 +59,8 @@ def hit_rates(rows: Sequence[Comparison], ax: "Axes | None" = None) -> "Axes":
     if not rows:
         return ax
     capacities = _capacities(rows)
-    ceiling = 1 - rows[0].units_distinct / rows[0].units
+    # after a warm-up a cache of any size may hit everything
+    ceiling = 1.0 if rows[0].warmup else 1 - rows[0].units_distinct / rows[0].units
     if len(capacities) > 1:
         _against_capacity(ax, rows, "hit_rate_units", band=False)
         best = {row.capacity_units: _best(row) for row in rows}
