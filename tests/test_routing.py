@@ -4,18 +4,20 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
+from kvtheory.cache import tape_of
 from kvtheory.cluster import Cluster
 from kvtheory.cluster_result import ClusterResult
 from kvtheory.errors import InputError
 from kvtheory.eviction import POLICIES, LeafLRU, policy
 from kvtheory.instance import Instance
 from kvtheory.parameters import label
-from kvtheory.router import RoutingPolicy, Seen
+from kvtheory.router import Event, RoutingPolicy, Seen
 from kvtheory.routing import (
     LBGR,
     ROUTERS,
@@ -407,3 +409,25 @@ def test_experts_must_be_routers() -> None:
     for experts, message in [((), "pass at least one router"), (["max_hit"], "must be routers")]:
         with pytest.raises(InputError, match=message):
             HedgeRouter(experts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("forget", "updates"), [(0.992, 86_649), (0.95, 13_570)])
+def test_published_lbgr_is_nan_only_with_its_masked_features(forget: float, updates: int) -> None:
+    with jax.enable_x64(True):
+        tape = tape_of(CASE.instance)
+        number, second = jnp.zeros((), jnp.int32), jnp.ones(())
+        event = Event(number, number, second, second, second, number, number, second)
+
+        def bias(masked: bool, completions: int) -> float:
+            policy = PublishedLBGR(masked=masked, forget=forget)
+            first = policy.init(tape, 2, {}, jax.random.key(0))
+            last = jax.jit(
+                lambda state: jax.lax.fori_loop(
+                    0, completions, lambda _, s: policy.complete(s, tape, event), state
+                )
+            )(first)
+            return float(last.bias[0])
+
+        assert np.isfinite(bias(True, updates - 1))
+        assert np.isnan(bias(True, updates))
+        assert np.isfinite(bias(False, 2 * updates))

@@ -231,7 +231,7 @@ def joint_optimum(
         status = "optimal"
     elif status == "optimal":
         status = "interval"
-    elif time_limit is not None and state.seconds >= time_limit:
+    if status == "interval" and time_limit is not None and state.seconds >= time_limit:
         status = "time limit"
     hits = verify_joint(schedule, whole, cluster, objective, state.upper)
     hits.setflags(write=False)
