@@ -3,8 +3,10 @@
 from kvtheory.cache import EvictionPolicy
 from kvtheory.eviction.belady import Belady
 from kvtheory.eviction.cost_per_unit import CostPerUnit
+from kvtheory.eviction.duel import Duel
 from kvtheory.eviction.fifo import FIFO
 from kvtheory.eviction.keyed import KeyPolicy, LeafUnit
+from kvtheory.eviction.layered import LRLT, Layered
 from kvtheory.eviction.lfu import LFU
 from kvtheory.eviction.llru import LeafLRU
 from kvtheory.eviction.marking import Marking, perturbed_next_uses
@@ -22,6 +24,9 @@ POLICIES: dict[str, type[EvictionPolicy]] = {
     for kind in (
         LeafLRU,
         RLT,
+        LRLT,
+        Layered,
+        Duel,
         RandomLeaf,
         FIFO,
         LFU,
@@ -38,14 +43,17 @@ POLICIES: dict[str, type[EvictionPolicy]] = {
 __all__ = [
     "FIFO",
     "LFU",
+    "LRLT",
     "MRU",
     "POLICIES",
     "RLT",
     "SLRU",
     "Belady",
     "CostPerUnit",
+    "Duel",
     "EvictionPolicy",
     "KeyPolicy",
+    "Layered",
     "LeafLRU",
     "LeafUnit",
     "Marking",

@@ -20,6 +20,7 @@ from kvtheory.testing.twins_deterministic import (
     CostPerUnit,
     TailLRU,
 )
+from kvtheory.testing.twins_layered import Duel, Layered, lrlt
 from kvtheory.testing.twins_random import Marking, RandomLeaf, rlt
 
 DETERMINISTIC: dict[str, Callable[..., Twin]] = {
@@ -35,6 +36,9 @@ DETERMINISTIC: dict[str, Callable[..., Twin]] = {
 }
 
 RANDOM: dict[str, Callable[..., Twin]] = {
+    "duel": Duel,
+    "layered": Layered,
+    "lrlt": lrlt,
     "marking": Marking,
     "random_leaf": RandomLeaf,
     "rlt": rlt,
