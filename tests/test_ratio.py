@@ -224,7 +224,10 @@ def test_bounds_on_a_broom_are_those_of_the_free_slots():
 
 def test_bounds_on_other_trees():
     trees = chains(3, 2)
-    assert bound_of("llru", trees, 4) == 4
+    # the effective width, which the exact ratios of these trees are
+    for name in ("llru", "lrlt", "layered:victim=stem", "duel"):
+        assert [bound_of(name, trees, b) for b in (4, 5)] == [2, 2]
+        assert bound_of(name, chains(4, 2), 4) == 3
     assert bound_of("rlt", trees, 4) == pytest.approx(2 * 25 / 12 - 1)
     assert bound_of("rlt:phase=query", trees, 4) is None
     assert bound_of("fifo", trees, 4) is None

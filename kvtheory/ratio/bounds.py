@@ -16,6 +16,7 @@ import numpy as np
 from kvtheory.cluster import capacity_units
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
+from kvtheory.ratio.width import effective_width
 from kvtheory.tree import PrefixTree
 
 EXACT_HARMONIC = 512
@@ -167,11 +168,16 @@ def _llru(parameters: str, tree: PrefixTree, capacity: int, shortest: int) -> Bo
             "a path with single units below its end",
             "as least recently used on a star of B − L + 1 slots (Sleator and Tarjan 1985)",
         )
+    return _layered(parameters, tree, capacity, shortest)
+
+
+def _layered(parameters: str, tree: PrefixTree, capacity: int, shortest: int) -> Bound:
     return Bound(
-        capacity,
-        "B",
+        effective_width(tree, capacity),
+        "k = B − ι, the effective width",
         "any tree",
-        "a phase of at most B distinct units costs at most B, and the optimum at least 1",
+        "new here: every policy that evicts from the first over-full prefix of layers, by a "
+        "potential argument; no violation on any tree of at most 6 units, at every capacity",
     )
 
 
@@ -236,6 +242,9 @@ Rule = Callable[[str, PrefixTree, int, int], Bound | None]
 _RULES: dict[str, Rule] = {
     "llru": _llru,
     "rlt": _rlt,
+    "lrlt": _layered,
+    "layered": _layered,
+    "duel": _layered,
     "fifo": _as_paging("B − L + 1", "as first in first out on a star (Sleator and Tarjan 1985)"),
     "random_leaf": _as_paging("B − L + 1", "as random replacement (Raghavan and Snir 1989)"),
     "mru": _unbounded("alternating between two pages while the rest is never used again"),
