@@ -21,7 +21,11 @@ from kvtheory.errors import InputError, unknown
 # name: (module, what it does)
 COMMANDS = {
     "ratio": ("ratio", "eviction policies against the offline optimum"),
+    "exact": ("exact", "exact ratios of eviction policies on a small tree, with worst cases"),
+    "survey": ("survey", "exact ratios on every small tree"),
+    "adversary": ("adversary", "a hard request sequence for a policy, and how hard it is"),
     "simulate": ("simulate", "routers and eviction policies on several workers"),
+    "optimum": ("optimum", "the best that routing and eviction could have done together"),
     "trace info": ("trace_info", "what a trace or a generated instance contains"),
     "trace convert": ("trace_convert", "write a trace or a generated instance in another format"),
     "policies": ("policies", "every eviction policy with its guarantee and source"),

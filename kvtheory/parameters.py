@@ -43,7 +43,7 @@ def parse[T](text: str, kinds: Mapping[str, type[T]], what: str) -> T:
         raise unknown(what, name, kinds)
     defaults = parameters_of(kinds[name])
     values: dict[str, object] = {}
-    for item in filter(None, (part.strip() for part in _split(rest, ","))):
+    for item in filter(None, (part.strip() for part in split(rest, ","))):
         key, equals, value = item.partition("=")
         if key not in defaults:
             if not defaults:
@@ -52,7 +52,7 @@ def parse[T](text: str, kinds: Mapping[str, type[T]], what: str) -> T:
         if not equals:
             raise bad(key, None, f"needs a value: {name}:{key}=…")
         if isinstance(defaults[key], tuple):
-            parts = [_unbracketed(part.strip()) for part in _split(value, "+")] if value else []
+            parts = [unbracketed(part.strip()) for part in split(value, "+")] if value else []
             values[key] = tuple(parse(part, kinds, what) for part in parts)
         else:
             values[key] = _value(key, value, defaults[key])
@@ -90,8 +90,8 @@ def written(value: object) -> str:
     return "+".join(f"[{text}]" if ":" in text else text for text in labels)
 
 
-def _split(text: str, at: str) -> list[str]:
-    # at the separators outside of brackets
+def split(text: str, at: str) -> list[str]:
+    """The parts of a text between the separators outside of brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "[") - (letter == "]")
@@ -104,7 +104,8 @@ def _split(text: str, at: str) -> list[str]:
     return parts
 
 
-def _unbracketed(text: str) -> str:
+def unbracketed(text: str) -> str:
+    """The text without the brackets around it, if there are any."""
     return text[1:-1] if text.startswith("[") and text.endswith("]") else text
 
 

@@ -40,7 +40,7 @@ def tree_of(tree: PrefixTree | Sequence[int] | str) -> PrefixTree:
     """
     if isinstance(tree, PrefixTree):
         return tree
-    parents = _parents(tree) if isinstance(tree, str) else np.asarray(tree, np.int64)
+    parents = parents_of(tree) if isinstance(tree, str) else np.asarray(tree, np.int64)
     if parents.ndim != 1 or len(parents) == 0:
         raise bad("tree", tree, "needs at least one unit")
     return PrefixTree(parents, np.ones(len(parents), np.int32))
@@ -78,7 +78,8 @@ def nodes_of(tree: PrefixTree, queries: str | Sequence[int], capacity: int) -> n
     return some.astype(np.int32)
 
 
-def _parents(text: str) -> np.ndarray:
+def parents_of(text: str) -> np.ndarray:
+    """int64[units]; the parents of the units of a tree written as text, −1 at a root."""
     kind, _, rest = text.strip().partition(":")
     if kind not in _KINDS:
         raise unknown("tree", kind, _KINDS)

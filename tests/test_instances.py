@@ -25,10 +25,20 @@ from kvtheory.instances.runs import from_runs
 from kvtheory.traces import write
 
 SMALL = {
+    "affinity_trap": "affinity_trap:workers=3,queries=9,shared=5,own=2",
+    "agentic": "agentic:tasks=9,steps=4,agents=2,system_tokens=70,result_tokens=40",
     "cyclic_broom": "cyclic_broom:capacity=6,length=3,rounds=4",
+    "distribution_aware": "distribution_aware:policy=llru,requests=20",
+    "documents": "documents:documents=6,questions=3,document_tokens=90,question_tokens=9,rate=2",
+    "drift": "drift:documents=20,requests=60,hot=4,period=15,keep=0.5,levels=2,length=2,rate=1",
+    "greedy_trap": "greedy_trap:workers=4,unit=3",
     "heavy_tail": "heavy_tail:requests=60,groups=7,rate=2.5",
+    "load_trap": "load_trap:workers=3,rounds=4,length=5",
+    "markov": "markov:documents=13,requests=80,follow=0.6,levels=3,branching=3,length=2,rate=1",
     "multi_turn": "multi_turn:conversations=12,turns=3,system_tokens=70",
+    "partition_gadget": "partition_gadget:numbers=3/1/2",
     "shared_prefix": "shared_prefix:groups=6,prompts=4,lengths=8/20,shared=0.3,block_size=4,rate=3",
+    "tournament": "tournament:workers=8",
     "yao_uniform": "yao_uniform:capacity=6,length=3,requests=50",
     "zipf": "zipf:documents=13,requests=80,levels=3,branching=3,length=2,rate=1",
 }
@@ -36,7 +46,11 @@ SMALL = {
 
 def canonical(instance: Instance) -> Instance:
     """The same requests, built from the units themselves."""
-    return Instance.from_tokens(instance.sequences())
+    ids = instance.tree.ids_of
+    ends = None if instance.end is None else [ids(e).tolist() for e in instance.end.tolist()]
+    pairs = [] if instance.warm is None else instance.warm.tolist()
+    warm = [(worker, ids(edge).tolist()) for worker, edge in pairs]
+    return Instance.from_tokens(instance.sequences(), ends=ends, warm=warm)
 
 
 @pytest.mark.parametrize("name", GENERATORS)
@@ -335,7 +349,7 @@ def test_a_source_is_a_file_or_a_generator(tmp_path, monkeypatch):
     (tmp_path / "page.txt").write_text("1\n2\n1\n")
     assert source(tmp_path / "page.txt", format="tokens", block_size=4).block_size == 4
     for text in ("no/such.jsonl", "trace.jsonl", "./zipf", ""):
-        with pytest.raises(InputError, match="is neither a file nor a generator; generators: cyc"):
+        with pytest.raises(InputError, match="is neither a file nor a generator; generators: aff"):
             source(text)
     with pytest.raises(InputError, match="unknown generator 'ziph': did you mean zipf"):
         source("ziph:requests=3")

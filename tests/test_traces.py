@@ -224,7 +224,10 @@ def test_a_malformed_line_is_named(tmp_path, form, line, text):
     [
         ('{"timestamp": 0, "inp', r"x\.jsonl: line 1: bad JSON"),
         ('\n{"timestamp": 0}', r"x\.jsonl: line 2: the field 'input_length' is missing"),
-        ('{"prompt": "hi"}', "line 1: an object with neither 'hash_ids' nor 'kvtheory'"),
+        (
+            '{"question": "hi"}',
+            "line 1: an object with none of 'hash_ids', 'prompt' and 'kvtheory'",
+        ),
         ("a,b,c\n1,2,3", "line 1: no known format: 'a,b,c'"),
         ("abc", "line 1: 'abc' is not one integer id"),
         ("", r"x\.jsonl: is empty"),
@@ -527,4 +530,5 @@ def test_real_azure_traces(shared_traces, name, rows):
 
 
 def test_every_format_is_tested_here():
-    assert set(FORMATS) == {"npz", "jsonl", "mooncake", "tokens", "requests", "azure"}
+    known = {"npz", "jsonl", "mooncake", "prompts", "tokens", "requests", "azure"}
+    assert set(FORMATS) == known  # prompts in test_export.py

@@ -17,7 +17,8 @@ class SourceOptions:
     """A trace file, or a generator with parameters: shared_prefix:groups=128,prompts=32
     (kvtheory generators lists them)."""
     format: str = "auto"
-    """Format of a trace file: jsonl, mooncake, npz, requests, tokens; auto goes by its content."""
+    """Format of a trace file: jsonl, mooncake, npz, prompts, requests, tokens; auto goes by its
+    content."""
     ids: Literal["auto", "global", "local"] = "auto"
     """In a trace file: does an id name a whole prefix (global), or only a unit below its prefix
     (local)? auto: as the format has it."""

@@ -79,8 +79,8 @@ def heavy_tail(
         raise bad("tail", tail, "a Pareto law needs a shape above 1 to have a mean")
 
     rng = np.random.default_rng(seed)
-    prefix = _tokens(rng, law, tail, prefix_tokens, longest, groups)
-    prompt = _tokens(rng, law, tail, prompt_tokens, longest, requests)
+    prefix = drawn_tokens(rng, law, tail, prefix_tokens, longest, groups)
+    prompt = drawn_tokens(rng, law, tail, prompt_tokens, longest, requests)
     group = zipf_ranks(groups, exponent, requests, rng)
     common = prefix // block_size
     total = prefix[group] + prompt
@@ -96,7 +96,7 @@ def heavy_tail(
     )
 
 
-def _tokens(
+def drawn_tokens(
     rng: np.random.Generator, law: str, tail: float, mean: float, longest: int, size: int
 ) -> np.ndarray:
     """int64[size]; lengths of the given mean, rounded up and cut at ``longest``."""

@@ -4,7 +4,8 @@ import numpy as np
 
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
-from kvtheory.instances.runs import from_runs, named, positive, whole
+from kvtheory.instances.growing_prompts import growing_prompts
+from kvtheory.instances.runs import named, positive, whole
 
 
 def multi_turn(
@@ -75,44 +76,15 @@ def multi_turn(
     gap = rng.standard_exponential(n) * think_seconds
     prompt = rng.geometric(1 / prompt_tokens, n)
     output = rng.geometric(1 / output_tokens, n)
-
-    first = np.cumsum(size) - size  # the first turn of each conversation
-    chat = np.repeat(np.arange(conversations), size)
-    gap[first] = begin
-    asked = system_tokens + _within(prompt, first, size) + _within(output, first, size) - output
-    # Run 0 is the system prompt; turn t adds run 1 + 2t, its prompt, and run 2 + 2t, its answer.
-    units, answered = asked // block_size, (asked + output) // block_size
-    above = np.roll(answered, 1)
-    above[first] = system_tokens // block_size
-    length = np.empty(1 + 2 * n, np.int64)
-    length[0] = system_tokens // block_size
-    length[1::2], length[2::2] = units - above, answered - units
-    arrival = _within(gap, first, size)
-
-    order = np.argsort(arrival, kind="stable")
-    turn = np.arange(n) - first[chat]
-    runs = 2 * turn[order] + 2  # of a query: the system prompt, and all turns up to its prompt
-    begins = 2 * first[chat[order]]
-    if cache_output:
-        runs, begins = np.concatenate([runs, runs + 1]), np.tile(begins, 2)
-    start = np.zeros(len(runs) + 1, np.int64)
-    np.cumsum(runs, out=start[1:])
-    inner = np.arange(start[-1]) - np.repeat(start[:-1], runs)
-    flat = np.where(inner == 0, 0, np.repeat(begins, runs) + inner)
-    return from_runs(
-        flat,
-        start,
-        length,
+    return growing_prompts(
+        size,
+        begin,
+        gap,
+        prompt,
+        output,
+        np.zeros(conversations, np.int64),
+        np.array([system_tokens]),
+        block_size,
         cache_output,
-        arrival=arrival[order],
-        input_length=asked[order],
-        output_length=output[order],
-        block_size=block_size,
         **named("multi_turn", parameters),
     )
-
-
-def _within(values: np.ndarray, first: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Running sums that begin anew at each ``first``."""
-    total = np.cumsum(values)
-    return total - np.repeat(total[first] - values[first], size)

@@ -9,6 +9,7 @@ from kvtheory.errors import bad
 from kvtheory.instance import Instance
 from kvtheory.instances.runs import (
     from_runs,
+    in_order,
     named,
     one_of,
     poisson_arrivals,
@@ -87,12 +88,7 @@ def shared_prefix(
     length = np.concatenate([common[kind], np.repeat((total - common)[kind], prompts)])
 
     n = groups * prompts
-    if order == "random":
-        number = np.random.default_rng(seed).permutation(n)
-    elif order == "grouped":
-        number = np.arange(n)
-    else:
-        number = np.arange(n) % groups * prompts + np.arange(n) // groups
+    number = in_order(order, groups, prompts, np.random.default_rng(seed))
     group = number // prompts
     tokens = np.array(lengths)[kind[group]]
     return from_runs(

@@ -4,7 +4,14 @@ import numpy as np
 
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
-from kvtheory.instances.runs import from_runs, named, poisson_arrivals, positive, whole
+from kvtheory.instances.runs import (
+    document_runs,
+    from_runs,
+    named,
+    poisson_arrivals,
+    positive,
+    whole,
+)
 
 
 def zipf(
@@ -67,18 +74,11 @@ def zipf(
 
     rng = np.random.default_rng(seed)
     document = rng.permutation(documents)[zipf_ranks(documents, exponent, requests, rng)]
-    # One run per node: level by level, numbered from `base`.
-    flat = np.empty((requests, levels), np.int64)
-    base = 0
-    for level in range(levels):
-        span = branching ** (levels - 1 - level)
-        # a span beyond all documents is one node; as int64 it could overflow
-        flat[:, level] = base + document // min(span, documents)
-        base += -(-documents // span)
+    flat, start, nodes = document_runs(document, documents, levels, branching)
     return from_runs(
-        flat.ravel(),
-        np.arange(0, flat.size + 1, levels),
-        np.full(base, length, np.int64),
+        flat,
+        start,
+        np.full(nodes, length, np.int64),
         arrival=poisson_arrivals(rate, requests, seed),
         block_size=block_size,
         **named("zipf", parameters),

@@ -6,6 +6,7 @@ format     what it holds                                    module
 npz, jsonl everything an instance does                      `kvtheory.traces.native`
 mooncake   block hashes, times, lengths                     `kvtheory.traces.mooncake`
 tokens     token lists                                      `kvtheory.traces.tokens`
+prompts    text with real shared prefixes, times            `kvtheory.traces.prompts`
 requests   one object a line: classic paging                `kvtheory.traces.requests`
 azure      arrivals and lengths, to `join` to prompts       `kvtheory.traces.azure`
 ========== ================================================ ========================
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 from kvtheory.errors import InputError, unknown
 from kvtheory.instance import Ids, Instance
-from kvtheory.traces import azure, mooncake, native, requests, tokens
+from kvtheory.traces import azure, mooncake, native, prompts, requests, tokens
 from kvtheory.traces.azure import join
 from kvtheory.traces.files import at_line, lines, suffix
 from kvtheory.traces.info import TraceInfo, trace_info
@@ -42,6 +43,7 @@ FORMATS = {
     "jsonl": Format(native.read_jsonl, native.write_jsonl, ".jsonl"),
     "mooncake": Format(mooncake.read, mooncake.write, ""),
     "npz": Format(native.read_npz, native.write_npz, ".npz"),
+    "prompts": Format(prompts.read, prompts.write, ""),
     "requests": Format(requests.read, requests.write, ".trace"),
     "tokens": Format(tokens.read, tokens.write, ".tokens"),
 }
@@ -140,9 +142,13 @@ def _detected(path: Path) -> str:
             raise at_line(path, number, f"bad JSON: {error}") from None
         if "kvtheory" in row:
             return "jsonl"
+        if "prompt" in row:
+            return "prompts"
         if any(field in row for field in mooncake.FIELDS):
             return "mooncake"
-        raise at_line(path, number, "an object with neither 'hash_ids' nor 'kvtheory' in it")
+        raise at_line(
+            path, number, "an object with none of 'hash_ids', 'prompt' and 'kvtheory' in it"
+        )
     if text == azure.HEAD:
         return "azure"
     fields = text.replace(",", " ").split()

@@ -31,7 +31,7 @@ BLOCK = 512
 _NULL = -(2**63)
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 # Decimal keeps a fractional timestamp exact until it is divided by 1000.
-_decode = json.JSONDecoder(parse_float=Decimal).decode
+decode = json.JSONDecoder(parse_float=Decimal).decode
 _fields = itemgetter(*FIELDS)
 
 
@@ -49,10 +49,10 @@ def read(
     times, given, made = array("d"), array("q"), array("q")
     for number, text in lines(path, progress):
         try:
-            stamp, prompt, output, hashes = _fields(_decode(text))
+            stamp, prompt, output, hashes = _fields(decode(text))
             flat.fromlist(hashes)
             size.append(len(hashes))
-            times.append(math.nan if stamp is None else _seconds(stamp))
+            times.append(math.nan if stamp is None else seconds(stamp))
             given.append(_NULL if prompt is None else prompt)
             made.append(_NULL if output is None else output)
         except _MALFORMED:
@@ -90,7 +90,7 @@ def write(instance: Instance, path: Path) -> None:
     if labels is not None and len(np.unique(labels)) < len(labels):
         labels = None
     columns = (
-        _texts(instance.arrival, instance.requests, _milliseconds),
+        _texts(instance.arrival, instance.requests, milliseconds),
         _texts(instance.input_length, instance.requests, str),
         _texts(instance.output_length, instance.requests, str),
     )
@@ -106,23 +106,24 @@ def _texts(values: np.ndarray | None, n: int, form: Callable[[Any], str]) -> Ite
     return repeat("null", n) if values is None else map(form, values.tolist())
 
 
-def _seconds(stamp: object) -> float:
+def seconds(stamp: object) -> float:
+    """A timestamp in milliseconds, an int or a Decimal, in seconds."""
     if type(stamp) is int:
         return stamp / 1000
-    seconds = float(stamp.scaleb(-3))  # type: ignore[attr-defined]
-    if not math.isfinite(seconds):
+    time = float(stamp.scaleb(-3))  # type: ignore[attr-defined]
+    if not math.isfinite(time):
         raise ValueError
-    return seconds
+    return time
 
 
-def _milliseconds(seconds: float) -> str:
-    """Digits that `_seconds` turns back into exactly this float."""
-    whole = round(seconds * 1000) if abs(seconds) < 2**43 else 0
-    if whole and whole / 1000 == seconds:
+def milliseconds(time: float) -> str:
+    """Digits that `seconds` turns back into exactly this float."""
+    whole = round(time * 1000) if abs(time) < 2**43 else 0
+    if whole and whole / 1000 == time:
         return str(whole)
-    if seconds == 0 and math.copysign(1, seconds) > 0:
+    if time == 0 and math.copysign(1, time) > 0:
         return "0"
-    return format(Decimal(repr(seconds)).scaleb(3), "f")
+    return format(Decimal(repr(time)).scaleb(3), "f")
 
 
 def _column(path: Path, field: str, values: array) -> np.ndarray | None:
@@ -141,7 +142,7 @@ def _column(path: Path, field: str, values: array) -> np.ndarray | None:
         t = int(wrong[0])
         problem = f"{field} = {values[t]}: must not be negative"
         if values.typecode == "d":
-            above, here = _milliseconds(values[t - 1]), _milliseconds(values[t])
+            above, here = milliseconds(values[t - 1]), milliseconds(values[t])
             problem = f"{field} = {here}: is before that of the request above, {above}"
         raise at_line(path, line_of(path, t), problem)
     return column
@@ -150,7 +151,7 @@ def _column(path: Path, field: str, values: array) -> np.ndarray | None:
 def _problem(text: str) -> str:
     """What is wrong with a line by itself, or nothing."""
     try:
-        row = _decode(text)
+        row = decode(text)
     except (ValueError, ArithmeticError, RecursionError) as error:
         return f"bad JSON: {error}"
     if not isinstance(row, dict):
@@ -169,7 +170,7 @@ def _problem(text: str) -> str:
             return f"{key} = {value}: does not fit 64 bits"
     try:
         if row["timestamp"] is not None:
-            _seconds(row["timestamp"])
+            seconds(row["timestamp"])
     except (TypeError, ValueError, AttributeError, ArithmeticError):
         return f"timestamp = {row['timestamp']}: must be a finite number of milliseconds"
     return ""

@@ -67,5 +67,6 @@ def refuse(instance: Instance, format: str, *fields: str) -> None:
         if getattr(instance, field) is not None:
             raise InputError(
                 f"the format {format!r} has no place for {field}; write a .npz or .jsonl file, "
-                f"or drop it with dataclasses.replace(instance, {field}=None)"
+                f"or drop it: dataclasses.replace(instance, {field}=None), or "
+                f"kvtheory trace convert --drop {field}"
             )

@@ -6,8 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from kvtheory.errors import InputError, bad, unknown
+from kvtheory.errors import bad
 from kvtheory.tree import PrefixTree
+from kvtheory.tree_text import parents_of
 
 MOST_UNITS = 15  # masks and the codes of colourings fit 64 bits
 Queries = str | Sequence[int]
@@ -152,7 +153,7 @@ def forest(tree: "Forest | PrefixTree | Sequence[int] | str") -> Forest:
     if isinstance(tree, Forest):
         return tree
     if isinstance(tree, str):
-        return _from_text(tree)
+        return Forest(tuple(parents_of(tree).tolist()))
     if isinstance(tree, PrefixTree):
         if tree.units > MOST_UNITS:
             raise bad("tree", f"{tree.units} units", f"needs 1 to {MOST_UNITS} units here")
@@ -186,47 +187,3 @@ def chosen_queries(tree: Forest, queries: Queries, capacity: int) -> tuple[int, 
             length = len(tree.path(q))
             raise bad("capacity", capacity, f"the query that ends at unit {q} has {length} units")
     return chosen
-
-
-_KINDS = {
-    "star": ("leaves",),
-    "broom": ("L", "leaves"),
-    "chains": ("n", "length"),
-    "parents": (),
-}
-
-
-def _from_text(text: str) -> Forest:
-    kind, _, rest = text.strip().partition(":")
-    if kind not in _KINDS:
-        raise unknown("tree", kind, _KINDS)
-    parts = [part.strip() for part in rest.split(",") if part.strip()]
-    if kind == "parents":
-        return Forest(tuple(_whole(part, "parents") for part in parts))
-    given: dict[str, int] = {}
-    for part in parts:
-        key, equals, value = map(str.strip, part.partition("="))
-        if key not in _KINDS[kind]:
-            raise unknown(f"parameter of {kind}", key, _KINDS[kind])
-        if not equals:
-            raise bad(key, None, f"needs a value: {kind}:{key}=…")
-        given[key] = _whole(value, key)
-        if given[key] < 1:
-            raise bad(key, given[key], "must be at least 1")
-    missing = [key for key in _KINDS[kind] if key not in given]
-    if missing:
-        form = ",".join(f"{key}=…" for key in _KINDS[kind])
-        raise InputError(f"tree {text!r}: {missing[0]} is missing; write {kind}:{form}")
-    if kind == "chains":
-        length = given["length"]
-        one = range(given["n"] * length)
-        return Forest(tuple(-1 if u % length == 0 else u - 1 for u in one))
-    handle = given.get("L", 1) - 1
-    return Forest((*range(-1, handle - 1), *[handle - 1] * given["leaves"]))
-
-
-def _whole(text: str, what: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise bad(what, text, "must be whole numbers") from None
