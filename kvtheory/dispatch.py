@@ -146,7 +146,7 @@ def init_cluster(
     zero, seconds = jnp.zeros(workers, jnp.int32), jnp.zeros(workers, float)
     return ClusterState(
         serving=serving,
-        queues=queueing.init(requests, workers),
+        queues=queueing.init(requests, workers, _kinds(router)),
         look=Look(shown, jnp.full((), -1, jnp.int32), zero, zero, zero, zero, seconds, seconds),
         router=router.init(tape, workers, world.prepared, route_key),
     )
@@ -162,14 +162,16 @@ def arrive(
 ) -> tuple[ClusterState, Int[Array, ""]]:
     """Route and serve the query of row ``t``: next state, and the units that hit."""
     tape, traffic, fleet, believed = world.tape, world.traffic, world.fleet, world.believed
-    now, length = traffic.arrival[t], tape.query_length[t]
+    now, length, kinds = traffic.arrival[t], tape.query_length[t], _kinds(router)
     tell = (
         lambda r, event: router.first_token(r, tape, event),
         lambda r, event: router.complete(r, tape, event),
     )
 
     def learn(carry: tuple[Queues, Any], until: Array) -> tuple[Queues, Any]:
-        return queueing.happen(carry[0], until, traffic.arrival, tape.query_length, tell, carry[1])
+        return queueing.happen(
+            carry[0], until, traffic.arrival, tape.query_length, tell, carry[1], kinds
+        )
 
     queues, own, look = state.queues, state.router, state.look
     if view.kind == "stale":
@@ -184,18 +186,17 @@ def arrive(
     caches = state.serving.cache if view.kind == "oracle" else look.caches.cache
     workers = fleet.capacity.shape[0]
     first, stop = tape.start[t], tape.start[t + 1]
-    hits = jnp.stack(
-        [
-            lax.fori_loop(
-                first,
-                stop,
-                lambda p, h, w=w: h + caches.cached[w * tape.edges + tape.edge[p]],
-                jnp.zeros((), jnp.int32),
-            )
-            for w in range(workers)
-        ]
+    slots = jnp.arange(workers, dtype=jnp.int32) * tape.edges
+    hits = lax.fori_loop(
+        first,
+        stop,
+        lambda p, h: h + caches.cached[slots + tape.edge[p]],
+        jnp.zeros(workers, jnp.int32),
     )
     stale = view.kind == "stale"
+    shown = look if stale else queues
+    unseen = jnp.full(workers, -1, jnp.int32)
+    watches = router.watches_prefill
     seen = Seen(
         t=t,
         now=now,
@@ -206,11 +207,11 @@ def arrive(
         hits=hits,
         tree=caches.used,
         capacity=believed.capacity,
-        in_flight=look.in_flight if stale else queues.in_flight,
-        queued=look.queued if stale else queues.queued,
-        pending=look.pending if stale else queues.pending,
-        waiting=look.waiting if stale else queues.waiting,
-        work=look.work if stale else queues.work,
+        in_flight=shown.in_flight,
+        queued=shown.queued if watches else unseen,
+        pending=shown.pending if watches else unseen,
+        waiting=shown.waiting if watches else unseen,
+        work=shown.work,
         true_work=look.true_work if stale else jnp.maximum(queues.free - now, 0.0),
         total=queues.total,
         service=believed.prefill(length, hits) + believed.output(traffic.output[t]),
@@ -228,8 +229,8 @@ def arrive(
     own = router.dispatch(own, tape, seen, worker)
     serving, hit = serve(eviction, tape, fleet.capacity, serving, t, worker)
     if view.kind == "routed":
-        shown, _ = serve(view.trees, tape, world.view_capacity, look.caches, t, worker)
-        look = look._replace(caches=shown)
+        trees, _ = serve(view.trees, tape, world.view_capacity, look.caches, t, worker)
+        look = look._replace(caches=trees)
     if world.end is not None:
         serving, _ = serve(eviction, tape, fleet.capacity, serving, world.end[t], worker)
     start = jnp.maximum(now, queues.free[worker])
@@ -240,7 +241,7 @@ def arrive(
     end = token + fleet.output(traffic.output[t])[worker]
     service = seen.service[worker]
     queues = queueing.dispatch(
-        queues, t, worker, (start, token, end), length, seen.hits[worker], service
+        queues, t, worker, (start, token, end), length, seen.hits[worker], service, kinds
     )
     queues = queues._replace(worker=write(queues.worker, t, named.astype(jnp.int32)))
     if stale and view.own_dispatches:
@@ -252,6 +253,10 @@ def arrive(
             work=look.work.at[worker].add(service),
         )
     return ClusterState(serving, queues, look, own), hit
+
+
+def _kinds(router: RoutingPolicy) -> queueing.Kinds:
+    return queueing.ALL if router.watches_prefill else queueing.ENDS
 
 
 def _poll(queues: Queues, look: Look, serving: State, poll: Scalar, at: Array) -> Look:

@@ -15,6 +15,9 @@ from kvtheory.cache import NEVER, Scalar, once, read, write
 from kvtheory.router import Event, Time
 
 START, FIRST_TOKEN, END = range(3)
+ALL, ENDS = (START, FIRST_TOKEN, END), (END,)
+Kinds = tuple[int, ...]
+"""Which events become known, in this order; the others are only recorded."""
 
 
 class Queues(NamedTuple):
@@ -30,8 +33,8 @@ class Queues(NamedTuple):
     believed: Int[Array, " requests"]
     service: Float[Array, " requests"]
     next: Int[Array, " requests"]
-    head: Int[Array, " 3*workers"]
-    due: Float[Array, " 3*workers"]
+    head: Int[Array, " kinds*workers"]
+    due: Float[Array, " kinds*workers"]
     tail: Int[Array, " workers"]
     free: Float[Array, " workers"]
     finished: Float[Array, " workers"]
@@ -43,7 +46,7 @@ class Queues(NamedTuple):
     total: Float[Array, " workers"]
 
 
-def init(requests: int, workers: int) -> Queues:
+def init(requests: int, workers: int, kinds: Kinds = ALL) -> Queues:
     """Idle workers."""
     none, zero = jnp.full(requests, NEVER, jnp.int32), jnp.zeros(workers, jnp.int32)
     seconds = jnp.zeros(workers, float)
@@ -53,8 +56,8 @@ def init(requests: int, workers: int) -> Queues:
         believed=none,
         service=jnp.zeros(requests, float),
         next=none,
-        head=jnp.full(3 * workers, NEVER, jnp.int32),
-        due=jnp.full(3 * workers, jnp.inf, float),
+        head=jnp.full(len(kinds) * workers, NEVER, jnp.int32),
+        due=jnp.full(len(kinds) * workers, jnp.inf, float),
         tail=jnp.full(workers, NEVER, jnp.int32),
         free=seconds,
         finished=jnp.full(workers, -jnp.inf, float),
@@ -75,20 +78,22 @@ def dispatch(
     length: Scalar,
     believed: Scalar,
     service: Time,
+    kinds: Kinds = ALL,
 ) -> Queues:
     """Put query ``t`` at the end of the queue of a worker; times are start, first token, end."""
     requests, workers = of.worker.shape[0], of.tail.shape[0]
     tail, tails = read(of.tail, worker)
     at = jnp.where(tail == NEVER, t, tail)
     head, due, time = of.head, of.due, of.time
-    for kind in range(3):
-        slot = kind * workers + worker
+    for kind in ALL:
+        time = write(time, kind * requests + t, times[kind])
+    for k, kind in enumerate(kinds):
+        slot = k * workers + worker
         old_head, head = read(head, slot)
         old_due, due = read(due, slot)
         empty = old_head == NEVER
         head = write(head, slot, jnp.where(empty, t, old_head))
         due = write(due, slot, jnp.where(empty, times[kind], old_due))
-        time = write(time, kind * requests + t, times[kind])
     return Queues(
         time=time,
         worker=of.worker,
@@ -117,6 +122,7 @@ def happen[T](
     length: Int[Array, " requests"],
     tell: tuple[Callable[[T, Event], T], Callable[[T, Event], T]],
     router: T,
+    kinds: Kinds = ALL,
 ) -> tuple[Queues, T]:
     """Everything up to a time becomes known, in order of time.
 
@@ -124,7 +130,7 @@ def happen[T](
     `first_token` and `complete`.
     """
     requests, workers = of.worker.shape[0], of.tail.shape[0]
-    kinds = jnp.arange(3 * workers, dtype=jnp.int32) // workers
+    kind_of = jnp.repeat(jnp.array(kinds, jnp.int32), workers)
 
     def more(carry: tuple[Queues, Any]) -> Array:
         return carry[0].due.min() <= until
@@ -132,9 +138,9 @@ def happen[T](
     def one(carry: tuple[Queues, Any]) -> tuple[Queues, Any]:
         q, router = carry
         time = q.due.min()
-        order = jnp.where(q.due == time, q.head * 3 + kinds, NEVER)
+        order = jnp.where(q.due == time, q.head * 3 + kind_of, NEVER)
         slot = jnp.argmin(order).astype(jnp.int32)
-        kind, worker = slot // workers, slot % workers
+        kind, worker = kind_of[slot], slot % workers
         t = q.head[slot]
         event = Event(
             t=t,
@@ -149,7 +155,10 @@ def happen[T](
         after = q.next[t]
         due = q.time[jnp.where(after == NEVER, 0, kind * requests + after)]
         event, after, due, q = lax.optimization_barrier((event, after, due, q))
-        started, first, ended = (kind == k for k in range(3))
+        # what cannot happen is known when this is compiled
+        started, first, ended = (
+            kind == k if len(kinds) > 1 else jnp.array(k in kinds) for k in ALL
+        )
         in_flight = q.in_flight[worker] - ended
         work = q.work[worker] - jnp.where(ended, event.service, 0.0)
         q = q._replace(
@@ -163,8 +172,13 @@ def happen[T](
             waiting=q.waiting.at[worker].add(jnp.where(started, event.hits - event.length, 0)),
             finished=q.finished.at[worker].set(jnp.where(ended, time, q.finished[worker])),
         )
-        router = once(first, lambda r: tell[0](r, event), router)
-        router = once(ended, lambda r: tell[1](r, event), router)
+        if FIRST_TOKEN in kinds:
+            router = once(first, lambda r: tell[0](r, event), router)
+        router = (
+            tell[1](router, event)
+            if kinds == ENDS
+            else once(ended, lambda r: tell[1](r, event), router)
+        )
         return q, router
 
     return lax.while_loop(more, one, (of, router))

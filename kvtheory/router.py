@@ -101,12 +101,24 @@ class RoutingPolicy(eqx.Module):
     `first_token` and `complete` for all that has happened, in order of time; then `propose` and
     `dispatch`. The two are apart so that a router can be an expert of another one, which need not
     follow it, while its accounts still hold what was really sent.
+
+    Class attributes
+    ----------------
+    name, source, guarantee
+        As shown by ``kvtheory routers``; a router without a guarantee is a heuristic.
+    randomised
+        Whether it uses its key, so that it is run on several lanes.
+    watches_prefill
+        Whether it looks at starts and first tokens: at ``Seen.queued``, ``pending`` and
+        ``waiting``, or by `first_token`. If not, these are −1 and never called, which saves two
+        of three events of each query.
     """
 
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
     guarantee: ClassVar[str] = "heuristic"
     randomised: ClassVar[bool] = False
+    watches_prefill: ClassVar[bool] = True
 
     def prepare(self, instance: Instance, workers: int) -> dict[str, Any]:
         """Arrays made once on the host, with one row per query, for `init`.

@@ -44,7 +44,15 @@ def one_shape() -> list[ClusterCase]:
 
 
 CASES = one_shape()
-ROUTERS = [MaxHit(), CacheAware(), LeastWorkLeft(), JoinShortestQueue(), LBGR(), PrebleE2()]
+ROUTERS = [
+    MaxHit(),
+    CacheAware(),
+    LeastWorkLeft(),
+    JoinShortestQueue(),
+    LBGR(),
+    PrebleE2(window=4.0),
+]
+PARAMETERS = {"preble_e2": {"window": 4.0}}
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -56,7 +64,12 @@ def test_the_driver_serves_as_the_slow_cluster(router: RoutingPolicy, view: str)
             given["view_capacity"] = 8
         result = simulate_cluster(case.instance, case.cluster, router, LLRU, **given)
         twin = VIEWS[view] | ({"view_capacity": 8} if view == "routed" else {})
-        log, _ = followed(lambda: PLAIN[router.name](3), result.worker[0].tolist(), case, twin)
+        log, _ = followed(
+            lambda: PLAIN[router.name](3, **PARAMETERS.get(router.name, {})),
+            result.worker[0].tolist(),
+            case,
+            twin,
+        )
         assert result.hits[0].tolist() == [s.hits for s in log], str(case)
         assert result.believed[0].tolist() == [s.believed for s in log], str(case)
         for field in ("start", "first_token", "end"):

@@ -54,6 +54,10 @@ class AdvisedRouter(RoutingPolicy):
             if not isinstance(expert, RoutingPolicy):
                 raise bad("experts", expert, "must be routers; kvtheory.routing.router reads text")
 
+    @property
+    def watches_prefill(self) -> bool:  # type: ignore[override]
+        return any(expert.watches_prefill for expert in self.experts)
+
     @abc.abstractmethod
     def start(self, requests: int, workers: int) -> tuple[Any, Any]:
         """What is learned of the experts and what is noted, before the first query."""

@@ -56,6 +56,7 @@ class AffinityMW(RoutingPolicy):
 
     name: ClassVar[str] = "affinity_mw"
     source: ClassVar[str] = "this project"
+    watches_prefill: ClassVar[bool] = False
     randomised: ClassVar[bool] = True
 
     def __check_init__(self) -> None:

@@ -32,6 +32,7 @@ class AibrixPrefix(RoutingPolicy):
 
     name: ClassVar[str] = "aibrix_prefix"
     source: ClassVar[str] = "AIBrix gateway (prefix cache)"
+    watches_prefill: ClassVar[bool] = False
     randomised: ClassVar[bool] = True
 
     def init(

@@ -31,6 +31,7 @@ class CacheAware(RoutingPolicy):
 
     name: ClassVar[str] = "cache_aware"
     source: ClassVar[str] = "SGLang router 0.4.6; baseline of Wu, Silwal, Zhang 2026"
+    watches_prefill: ClassVar[bool] = False
 
     def init(
         self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]

@@ -36,6 +36,7 @@ class CacheAwareSpill(RoutingPolicy):
 
     name: ClassVar[str] = "cache_aware_spill"
     source: ClassVar[str] = "SGLang model gateway, August 2026"
+    watches_prefill: ClassVar[bool] = False
     randomised: ClassVar[bool] = True
 
     def init(

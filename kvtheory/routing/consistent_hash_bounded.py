@@ -42,6 +42,7 @@ class ConsistentHashBounded(RoutingPolicy):
 
     name: ClassVar[str] = "consistent_hash_bounded"
     source: ClassVar[str] = "Mirrokni, Thorup, Zadimoghaddam 2018; KubeAI"
+    watches_prefill: ClassVar[bool] = False
     guarantee: ClassVar[str] = "no worker above factor times the mean count"
 
     def __check_init__(self) -> None:

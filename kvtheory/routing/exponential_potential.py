@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Key
 
-from kvtheory.cache import Scalar, Tape
+from kvtheory.cache import Scalar, Tape, write
 from kvtheory.errors import bad
 from kvtheory.router import Event, RoutingPolicy, Seen
 from kvtheory.routing.ties import first_least
@@ -52,6 +52,7 @@ class ExponentialPotential(RoutingPolicy):
 
     name: ClassVar[str] = "exponential_potential"
     source: ClassVar[str] = "Aspnes, Azar, Fiat, Plotkin, Waarts 1997"
+    watches_prefill: ClassVar[bool] = False
     guarantee: ClassVar[str] = "makespan <= 4·log_1.5(2M)·OPT for costs fixed in advance"
 
     def __check_init__(self) -> None:
@@ -78,47 +79,41 @@ class ExponentialPotential(RoutingPolicy):
         step = cost / guess * rate
         return first_least(load / guess * rate + step + jnp.log(-jnp.expm1(-step)))
 
-    def _plan(self, state: PotentialState, seen: Seen) -> tuple[Scalar, Array, Array, Array]:
-        """The worker, and load, Λ and phase after the doublings before it is chosen."""
+    def propose(
+        self, state: PotentialState, tape: Tape, seen: Seen
+    ) -> tuple[PotentialState, Scalar]:
         cost = seen.service
         rate = jnp.log(1 + 1 / self.gamma)
         beta = jnp.log(seen.workers * self.gamma / (self.gamma - 1)) / rate
         # a query that costs nothing is no guess of anything
         guess = jnp.where(state.guess > 0, state.guess, cost.min())
-        known = guess > 0
 
-        def settle(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-            load, guess, phase, _ = carry
+        def settle(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            load, guess, phase, _, _ = carry
             worker = self._choose(load, guess, cost)
             small = (cost.min() > guess) | (load[worker] + cost[worker] > beta * guess)
             return (
                 jnp.where(small, 0.0, load),
                 jnp.where(small, 2 * guess, guess),
                 phase + small,
+                worker,
                 small,
             )
 
-        load, guess, phase, _ = lax.while_loop(
-            lambda carry: carry[3], settle, (state.load, guess, state.phase, known)
-        )
-        chosen = self._choose(load, jnp.where(known, guess, 1.0), cost)
-        return jnp.where(known, chosen, first_least(cost)), load, guess, phase
-
-    def propose(
-        self, state: PotentialState, tape: Tape, seen: Seen
-    ) -> tuple[PotentialState, Scalar]:
-        return state, self._plan(state, seen)[0]
+        begin = (state.load, guess, state.phase, first_least(cost), guess > 0)
+        load, guess, phase, worker, _ = lax.while_loop(lambda carry: carry[4], settle, begin)
+        return state._replace(load=load, guess=guess, phase=phase), worker
 
     def dispatch(
         self, state: PotentialState, tape: Tape, seen: Seen, worker: Scalar
     ) -> PotentialState:
         cost = seen.service[worker]
-        _, load, guess, phase = self._plan(state, seen)
-        costs, phases = state.cost, state.phase_of
         if self.load == "live":
-            costs = costs.at[seen.t].set(cost)
-            phases = phases.at[seen.t].set(phase)
-        return PotentialState(load.at[worker].add(cost), guess, costs, phase, phases)
+            state = state._replace(
+                cost=write(state.cost, seen.t, cost),
+                phase_of=write(state.phase_of, seen.t, state.phase),
+            )
+        return state._replace(load=state.load.at[worker].add(cost))
 
     def complete(self, state: PotentialState, tape: Tape, event: Event) -> PotentialState:
         if self.load != "live":

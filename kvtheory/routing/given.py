@@ -25,6 +25,7 @@ class GivenRouting(RoutingPolicy):
 
     name: ClassVar[str] = "given"
     source: ClassVar[str] = "a schedule"
+    watches_prefill: ClassVar[bool] = False
     guarantee: ClassVar[str] = "what the schedule claims"
 
     def prepare(self, instance: Instance, workers: int) -> dict[str, np.ndarray]:

@@ -26,17 +26,13 @@ def init(tape: Tape, workers: int) -> InFlightUnits:
 
 def more_with(of: InFlightUnits, tape: Tape, first: Scalar, stop: Scalar) -> Int[Array, " workers"]:
     """Units that a path would add on each worker."""
-    workers = of.units.shape[0]
+    slots = jnp.arange(of.units.shape[0], dtype=jnp.int32) * tape.edges
 
-    def on(w: int) -> Array:
-        def one(p: Scalar, units: Scalar) -> Scalar:
-            edge = tape.edge[p]
-            free = of.through[w * tape.edges + edge] == 0
-            return units + jnp.where(free, tape.length[edge], 0)
+    def one(p: Scalar, units: Array) -> Array:
+        edge = tape.edge[p]
+        return units + jnp.where(of.through[slots + edge] == 0, tape.length[edge], 0)
 
-        return lax.fori_loop(first, stop, one, jnp.zeros((), jnp.int32))
-
-    return jnp.stack([on(w) for w in range(workers)])
+    return lax.fori_loop(first, stop, one, jnp.zeros_like(of.units))
 
 
 def change(

@@ -14,6 +14,7 @@ class JoinShortestQueue(RoutingPolicy):
 
     name: ClassVar[str] = "join_shortest_queue"
     source: ClassVar[str] = "Winston 1977"
+    watches_prefill: ClassVar[bool] = False
     guarantee: ClassVar[str] = "optimal for equal exponential services; heuristic here"
 
     def init(

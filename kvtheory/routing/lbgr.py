@@ -72,6 +72,7 @@ class LBGR(RoutingPolicy):
 
     name: ClassVar[str] = "lbgr"
     source: ClassVar[str] = "Wu, Silwal, Zhang 2026 (LBGR)"
+    watches_prefill: ClassVar[bool] = False
     guarantee: ClassVar[str] = "none; greedy is Θ(M) for the makespan"
 
     def __check_init__(self) -> None:
@@ -205,6 +206,7 @@ class PublishedLBGR(RoutingPolicy):
 
     name: ClassVar[str] = "lbgr_published"
     source: ClassVar[str] = "code of Wu, Silwal, Zhang 2026 (eta_online_3d)"
+    watches_prefill: ClassVar[bool] = False
 
     def init(
         self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]

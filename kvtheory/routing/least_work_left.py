@@ -30,6 +30,7 @@ class LeastWorkLeft(RoutingPolicy):
 
     name: ClassVar[str] = "least_work_left"
     source: ClassVar[str] = "Graham 1966 (list scheduling)"
+    watches_prefill: ClassVar[bool] = False
     guarantee: ClassVar[str] = "2 - 1/M on identical machines with fixed costs"
 
     def __check_init__(self) -> None:

@@ -17,6 +17,7 @@ class MaxHit(RoutingPolicy):
 
     name: ClassVar[str] = "max_hit"
     source: ClassVar[str] = "Wu, Silwal, Zhang 2026 (affinity only)"
+    watches_prefill: ClassVar[bool] = False
     guarantee: ClassVar[str] = "none; up to M times the optimal makespan"
 
     def init(

@@ -16,6 +16,7 @@ class PowerOfTwo(RoutingPolicy):
 
     name: ClassVar[str] = "power_of_two"
     source: ClassVar[str] = "Mitzenmacher 2001"
+    watches_prefill: ClassVar[bool] = False
     guarantee: ClassVar[str] = "queues of log log length for equal services; heuristic here"
     randomised: ClassVar[bool] = True
 

@@ -12,11 +12,13 @@ from kvtheory.routing.ties import first, near_least
 
 
 class PrebleState(NamedTuple):
-    """What was sent when and where, the oldest query in the window, and the load in it."""
+    """What was sent when and where, query by query, and how many were; of the window the oldest
+    query, and the counts and the load."""
 
     worker: Int[Array, " requests"]
     when: Float[Array, " requests"]
     work: Float[Array, " requests"]
+    sent: Scalar
     oldest: Scalar
     count: Int[Array, " workers"]
     load: Float[Array, " workers"]
@@ -38,6 +40,7 @@ class PrebleE2(RoutingPolicy):
 
     name: ClassVar[str] = "preble_e2"
     source: ClassVar[str] = "Preble, ICLR 2025"
+    watches_prefill: ClassVar[bool] = False
 
     def init(
         self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
@@ -50,34 +53,42 @@ class PrebleE2(RoutingPolicy):
             seconds,
             seconds,
             zero,
+            zero,
             jnp.zeros(workers, jnp.int32),
             jnp.zeros(workers, float),
         )
 
     def propose(self, state: PrebleState, tape: Tape, seen: Seen) -> tuple[PrebleState, Scalar]:
-        def forget(s: PrebleState) -> PrebleState:
-            worker = s.worker[s.oldest]
-            count = s.count.at[worker].add(-1)
-            load = s.load.at[worker].add(-s.work[s.oldest])
-            # what is left over of an empty window is rounding
-            load = jnp.where(count == 0, 0.0, load)
-            return s._replace(oldest=s.oldest + 1, count=count, load=load)
-
         since = seen.now - self.window
-        state = lax.while_loop(
-            lambda s: (s.oldest < seen.t) & (s.when[s.oldest] <= since), forget, state
+
+        def forget(carry: tuple[Scalar, Array, Array]) -> tuple[Scalar, Array, Array]:
+            oldest, count, load = carry
+            worker = state.worker[oldest]
+            count = count.at[worker].add(-1)
+            load = load.at[worker].add(-state.work[oldest])
+            # what is left over of an empty window is rounding
+            return oldest + 1, count, jnp.where(count == 0, 0.0, load)
+
+        oldest, count, load = lax.while_loop(
+            lambda carry: (carry[0] < state.sent) & (state.when[carry[0]] <= since),
+            forget,
+            (state.oldest, state.count, state.load),
         )
         longest = seen.hits.max()
         exploit = longest > seen.length - longest
         among = (seen.hits == longest) | ~exploit
-        return state, first(near_least(state.load, among))
+        # the notes are read before they are written
+        (oldest, count, load), state = lax.optimization_barrier(((oldest, count, load), state))
+        state = state._replace(oldest=oldest, count=count, load=load)
+        return state, first(near_least(load, among))
 
     def dispatch(self, state: PrebleState, tape: Tape, seen: Seen, worker: Scalar) -> PrebleState:
         work = seen.miss_work[worker]
         return PrebleState(
-            write(state.worker, seen.t, worker),
-            write(state.when, seen.t, seen.now),
-            write(state.work, seen.t, work),
+            write(state.worker, state.sent, worker),
+            write(state.when, state.sent, seen.now),
+            write(state.work, state.sent, work),
+            state.sent + 1,
             state.oldest,
             state.count.at[worker].add(1),
             state.load.at[worker].add(work),

@@ -15,6 +15,7 @@ class RandomWorker(RoutingPolicy):
 
     name: ClassVar[str] = "random"
     source: ClassVar[str] = "every load balancer"
+    watches_prefill: ClassVar[bool] = False
     guarantee: ClassVar[str] = "none; the load of a worker exceeds the mean by O(√(load·log M))"
     randomised: ClassVar[bool] = True
 

@@ -14,6 +14,7 @@ class RoundRobin(RoutingPolicy):
 
     name: ClassVar[str] = "round_robin"
     source: ClassVar[str] = "every load balancer"
+    watches_prefill: ClassVar[bool] = False
     guarantee: ClassVar[str] = "none; even counts"
 
     def init(

@@ -50,6 +50,10 @@ class Watched(RoutingPolicy):
 
     name: ClassVar[str] = "watched"
 
+    @property
+    def watches_prefill(self) -> bool:  # type: ignore[override]
+        return self.policy.watches_prefill
+
     def init(
         self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
     ) -> tuple[Any, Array]:
