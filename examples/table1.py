@@ -12,6 +12,7 @@
 
 # %%
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -263,7 +264,7 @@ if "figures" in sys.argv[1:-1]:
     def sharing(shared: float) -> Instance:
         return shared_prefix(block_size=BLOCK, rate=RATE, shared=shared)
 
-    lines: list[tuple[str, list[float], list[dict[str, Any]]]] = [
+    lines: list[tuple[str, Sequence[float], Sequence[dict[str, Any]]]] = [
         ("queries per second", x := [4, 8, 10, 12, 14, 16, 20], [{"rate": rate} for rate in x]),
         (
             "workers",

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kvtheory.bench import rivals
 from kvtheory.bench.measure import Measurement, rate, seconds, timed, times_faster
 from kvtheory.cluster import Cluster
@@ -191,7 +193,8 @@ def clusters(setting: Setting) -> Iterator[Measurement]:
     instance = shared_prefix(block_size=16, rate=12.0)
 
     def runs(text: str, workers: int) -> list[ClusterResult]:
-        cluster = Cluster([TOKENS // 16] * workers, block_size=16, alpha_miss=0.16e-3 * 16)
+        size = np.full(workers, TOKENS // 16)
+        cluster = Cluster(size, block_size=16, alpha_miss=np.full(workers, 0.16e-3 * 16))
         return [
             simulate_cluster(instance, cluster, router(text), policy("llru"))
             for _ in range(setting.repeats + 1)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from kvtheory.offline.replay import verify
 from kvtheory.offline.schedule import Admission, Schedule, check_admission
 from kvtheory.oversize import Oversize, check_oversize, path_units
 from kvtheory.rows import check_queries_alone
+
+if TYPE_CHECKING:
+    from kvtheory.offline.joint_certificate import JointCertificate
 
 Method = Literal["auto", "belady", "layers", "interval_lp", "lp", "mip", "pooled"]
 _METHODS = {
@@ -73,7 +76,7 @@ class Optimum:
     method: str
     status: str
     seconds: float
-    certificate: Certificate | None
+    certificate: "Certificate | JointCertificate | None"
     admission: Admission
     hits: np.ndarray
     objective: str = "misses"

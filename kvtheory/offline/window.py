@@ -113,7 +113,9 @@ def window_optimum(
     )
     best = optimum(whole, size, admission=admission)
     count = int(held.sum())
-    return WindowOptimum(best.lower - count, best.upper - count, warmup, name, count, best, whole)
+    return WindowOptimum(
+        int(best.lower) - count, int(best.upper) - count, warmup, name, count, best, whole
+    )
 
 
 def _used_first(units: Instance, warmup: int, size: int) -> np.ndarray:
