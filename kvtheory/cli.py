@@ -23,6 +23,7 @@ COMMANDS = {
     "ratio": ("ratio", "eviction policies against the offline optimum"),
     "exact": ("exact", "exact ratios of eviction policies on a small tree, with worst cases"),
     "survey": ("survey", "exact ratios on every small tree"),
+    "check": ("check", "the claims of the theory, each checked, with mutants"),
     "adversary": ("adversary", "a hard request sequence for a policy, and how hard it is"),
     "simulate": ("simulate", "routers and eviction policies on several workers"),
     "optimum": ("optimum", "the best that routing and eviction could have done together"),

@@ -41,11 +41,7 @@ SLOW |= {name: functools.partial(advised_twin, name) for name in ("hedge", "fixe
 
 
 # One of each kind of state; the others in the full run.
-KINDS = {
-    *("random", "round_robin", "join_shortest_queue", "cache_aware", "dynamo", "preble_e2"),
-    *("dualmap", "lbgr", PublishedLBGR.name, "exponential_potential"),
-    *("hedge", "exp4", "affinity_mw"),
-}
+KINDS = {"random", "cache_aware", "dynamo", "lbgr", "exponential_potential", "hedge"}
 
 
 @pytest.mark.parametrize(

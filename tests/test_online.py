@@ -28,7 +28,10 @@ from kvtheory.testing.small_clusters import random_clusters
 
 ONLINE = sorted(name for name, kind in POLICIES.items() if kind.online)
 VARIANTS = ["rlt:phase=query", "rlt:phase=published", "tail_lru:xi=2"]
-FULL = {"rlt:phase=query", "rlt:phase=published"}
+FULL = {
+    *("rlt:phase=query", "rlt:phase=published", "tail_lru:xi=2"),
+    *("duel", "layered", "lfu", "cost_per_unit", "mru", "slru"),
+}
 UNITS = 100  # makes room for 64 queries, 512 units on their paths and 127 distinct ones
 RANDOMISED = [text for text in ONLINE + VARIANTS if policy(text).randomised]
 
@@ -272,8 +275,7 @@ TEXTS = {
 }
 # One of each kind of state; the others run in the full lane.
 FAST = {
-    *("random", "least_work_left", "cache_aware", "consistent_hash_bounded", "dualmap", "dynamo"),
-    *("preble_e2", "lbgr", "exponential_potential", "exp4"),
+    *("random", "cache_aware", "dualmap", "lbgr", "preble_e2"),
 }
 QUICK = [
     text if k == 0 and name in FAST else pytest.param(text, marks=pytest.mark.slow)

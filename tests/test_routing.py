@@ -164,10 +164,16 @@ def test_every_router_is_compared() -> None:
 def test_a_router_decides_as_its_twin(
     policy: RoutingPolicy, parameters: dict[str, Any], three: str, two: str
 ) -> None:
-    free = policy.name != "lbgr"
-    for case in random_clusters(25, 1, workers=3, free=free):
+    for case in random_clusters(40, 1, workers=3, free=policy.name != "lbgr"):
         compare(policy, parameters, case, three)
-    for case in random_clusters(25, 2, workers=2, free=free):
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("policy", "parameters", "three", "two"), COMPARED, ids=named)
+def test_one_of_two_workers_as_the_twin(
+    policy: RoutingPolicy, parameters: dict[str, Any], three: str, two: str
+) -> None:
+    for case in random_clusters(25, 2, workers=2, free=policy.name != "lbgr"):
         compare(policy, parameters, case, two)
 
 

@@ -55,8 +55,22 @@ ROUTERS = [
 PARAMETERS = {"preble_e2": {"window": 4.0}}
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("router", ROUTERS, ids=lambda r: r.name)
+PAIRS = [(router, view) for router in ROUTERS for view in VIEWS]
+FAST = {("max_hit", view) for view in VIEWS} | {("lbgr", "routed"), ("preble_e2", "oracle")}
+
+
+@pytest.mark.parametrize(
+    ("router", "view"),
+    [
+        pytest.param(
+            router,
+            view,
+            id=f"{router.name}-{view}",
+            marks=[] if (router.name, view) in FAST else [pytest.mark.slow],
+        )
+        for router, view in PAIRS
+    ],
+)
 def test_the_driver_serves_as_the_slow_cluster(router: RoutingPolicy, view: str) -> None:
     for case in CASES:
         given = {"believed": case.believed, **VIEWS[view]}
