@@ -40,8 +40,8 @@ def advised_twin(name: str, workers: int) -> RouterTwin:
 SLOW |= {name: functools.partial(advised_twin, name) for name in ("hedge", "fixed_share")}
 
 
-# One of each kind of state; the others in the full run.
-KINDS = {"random", "cache_aware", "dynamo", "lbgr", "exponential_potential", "hedge"}
+# The common cases; the others in the full run.
+KINDS = {"cache_aware", "dynamo", "lbgr"}
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ ONLINE = sorted(name for name, kind in POLICIES.items() if kind.online)
 VARIANTS = ["rlt:phase=query", "rlt:phase=published", "tail_lru:xi=2"]
 FULL = {
     *("rlt:phase=query", "rlt:phase=published", "tail_lru:xi=2"),
-    *("duel", "layered", "lfu", "cost_per_unit", "mru", "slru"),
+    *("duel", "layered", "lfu", "cost_per_unit", "mru", "slru", "tail_lru", "random_leaf"),
 }
 UNITS = 100  # makes room for 64 queries, 512 units on their paths and 127 distinct ones
 RANDOMISED = [text for text in ONLINE + VARIANTS if policy(text).randomised]
@@ -275,7 +275,7 @@ TEXTS = {
 }
 # One of each kind of state; the others run in the full lane.
 FAST = {
-    *("random", "cache_aware", "dualmap", "lbgr", "preble_e2"),
+    *("cache_aware", "dualmap", "lbgr"),
 }
 QUICK = [
     text if k == 0 and name in FAST else pytest.param(text, marks=pytest.mark.slow)

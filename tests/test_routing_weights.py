@@ -362,7 +362,7 @@ def wide() -> Instance:
         "hedge:experts=max_hit+lbgr",
         pytest.param("fixed_share", marks=pytest.mark.slow),
         pytest.param("exp3", marks=pytest.mark.slow),
-        "exp4",
+        pytest.param("exp4", marks=pytest.mark.slow),
         "affinity_mw",
     ],
 )

@@ -1,0 +1,85 @@
+"""``kvtheory check``: every claim of the theory with its check, its evidence and its mutants."""
+
+import sys
+from dataclasses import dataclass
+
+from kvtheory.commands.output import Progress, print_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Check the claims of the theory one by one; exit code 1 if one is not as stated.
+
+    Example: kvtheory check --id 1 7 15
+    """
+
+    id: tuple[str, ...] = ()
+    """Claims by number or id: 7 stands for 7, 7b and 7c. All by default."""
+    full: bool = False
+    """Spend the full budget: larger trees, more cases and seeds."""
+    json: bool = False
+    """Print a list of JSON objects instead of the table."""
+    markdown: bool = False
+    """Print the registry as a page of documentation, and check nothing."""
+    list: bool = False
+    """Print the table only, without the evidence."""
+    seed: int = 0
+    """Seed of the statistical checks; a check fails on a fresh one with the probability that it
+    states."""
+    no_mutants: bool = False
+    """Leave the mutants out."""
+    counterexamples: str | None = None
+    """Folder to write the counterexamples to, as instances for kvtheory simulate and ratio."""
+    figure: str | None = None
+    """File to draw the map of claim 14 into."""
+
+
+def run(options: Options) -> int:
+    """Run the checks and print what came out."""
+    from proofs_check.registry import CLAIMS, chosen
+    from proofs_check.runner import Row, failures
+    from proofs_check.runner import run as run_checks
+    from proofs_check.show import as_markdown, as_table, detail
+
+    if options.markdown:
+        print(as_markdown(CLAIMS), end="")
+        return 0
+    claims = chosen(options.id)
+    rows: list[Row] = []
+    try:
+        with Progress(len(claims)) as progress:
+
+            def finished(row: Row) -> None:
+                rows.append(row)
+                progress(row.claim.title, 1.0)
+
+            run_checks(
+                claims,
+                full=options.full,
+                mutants=not options.no_mutants,
+                seed=options.seed,
+                tell=progress,
+                finished=finished,
+            )
+    finally:  # an interrupt keeps what is finished
+        if rows and options.json:
+            print_json([row.as_dict() for row in rows])
+        elif rows:
+            if not options.list:
+                print("\n\n".join(map(detail, rows)), end="\n\n")
+            print(as_table(rows))
+    if options.counterexamples:
+        from pathlib import Path
+
+        from proofs_check.replays import save
+
+        found = [(row.claim.id, row.counterexample) for row in rows if row.counterexample]
+        save(found, Path(options.counterexamples))
+    if options.figure:
+        from proofs_check.worse_map import draw
+
+        draw(options.figure)
+    wrong = failures(rows)
+    for line in wrong:
+        print(f"kvtheory: {line}", file=sys.stderr)
+    return 1 if wrong else 0

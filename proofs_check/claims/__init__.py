@@ -1,0 +1,1 @@
+"""One claim a file, its mutants beside it."""

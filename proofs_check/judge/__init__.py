@@ -1,0 +1,1 @@
+"""The judges: plain Python that shares no code with what is judged."""
