@@ -1,7 +1,8 @@
 """Claim 16: the offset function is layered, and layered policies are at most k."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -13,17 +14,14 @@ from proofs_check.judge import forests
 from proofs_check.ratios import unit_paths
 
 
-class NoPending(Layers):
-    """Layers that forget that a hit frees a divider in the support."""
+class Frozen(Layers):
+    """Layers that a query changes only if some unit of it is outside the support."""
 
-    def serve(self, path):
-        """Serve as if each unit of the path were new."""
-        fresh = [u for u in path if not self.support >> u & 1]
+    def serve(self, path: Sequence[int]) -> tuple[int, Self]:
+        """Serve, and forget hits."""
         increase, after = super().serve(path)
-        if len(fresh) == len(path):
-            return increase, after
-        kept = type(self)(self.capacity, tuple(layer for layer in self.layers))
-        return increase, kept if not fresh else after
+        inside = all(self.support >> unit & 1 for unit in path)
+        return increase, self if inside else after
 
 
 class NoOutside(Layers):
@@ -201,7 +199,7 @@ CLAIM = Claim(
     subject=Subject(),
     check=check,
     mutants=(
-        Mutant("hits do not move to the newest layers", Subject(NoPending)),
+        Mutant("hits do not move to the newest layers", Subject(Frozen)),
         Mutant("units outside the support do not count", Subject(NoOutside)),
         Mutant("k − 1", Subject(less=1)),
         Mutant("victims from anywhere", Subject(first_over_full=False)),

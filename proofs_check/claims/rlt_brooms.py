@@ -63,7 +63,7 @@ def check(subject: Subject, task: Task) -> str:
                 parents = (*range(-1, length - 2), *[length - 2] * leaves)
                 capacity = k + length - 1
                 task.tell(f"L = {length}, B = {capacity}, {leaves} leaves")
-                if len(parents) > 11:
+                if leaves > 7:
                     continue
                 found = ratio(subject.policy, parents, capacity, "leaves").fraction
                 want = subject.formula(k, leaves)
@@ -92,7 +92,7 @@ CLAIM = Claim(
     assumptions="oblivious adversary, queries end at leaves; equal miss costs, forced admission; "
     "token phases; batch 1",
     method="exact rational: ratio with a potential, checked by literal rules",
-    scope=("k <= 3, L <= 3, up to k + 3 leaves", "k <= 5, L <= 4, up to k + 4 leaves, 11 units"),
+    scope=("k <= 3, L <= 3, up to k + 3 leaves", "k <= 5, L <= 4, up to 7 leaves"),
     seconds=(2, 60),
     subject=Subject(),
     check=check,
