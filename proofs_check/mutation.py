@@ -133,7 +133,7 @@ MUTATIONS = (
              ("2", "5")),
     Mutation("ratio/exact_engine/rlt.py", "return Fraction(sum(ways), len(leaves))",
              "return Fraction(max(ways))", ("2", "6")),
-    Mutation("ratio/exact_engine/layered.py", "if self.stem and i == last and stem in leaves:",
+    Mutation("ratio/exact_engine/layered.py", "if self.stem and i == last and stem in odds:",
              "if False:", ("17",)),
     Mutation("ratio/exact_engine/in_order.py", "if self.newest:", "if not self.newest:", ("1",)),
     # routing

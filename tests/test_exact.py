@@ -4,7 +4,9 @@ import dataclasses
 import math
 import random
 from collections.abc import Hashable
+from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import jax
 import numpy as np
@@ -17,16 +19,22 @@ from kvtheory.ratio import empirical_ratio, exact, harmonic, to_instance
 from kvtheory.ratio.exact_engine import Exact, Forest, forest, potential
 from kvtheory.ratio.exact_engine.engine import states_bound
 from kvtheory.ratio.exact_engine.enumerate_forests import forests, pairs
+from kvtheory.ratio.exact_engine.layered import VICTIMS, Layered
 from kvtheory.ratio.exact_engine.models import MODELS, beliefs
 from kvtheory.ratio.exact_engine.rlt import RLT, TokenPhases
 from kvtheory.ratio.exact_engine.symmetry import Symmetry
 from kvtheory.ratio.exact_engine.work_function import WorkFunctions
 from kvtheory.simulate import simulate
 from kvtheory.testing import optimum_by_search
-from kvtheory.testing.check_exact import CertificateError, check_exact_certificate
+from kvtheory.testing.check_exact import (
+    CertificateError,
+    check_adaptive_bound,
+    check_exact_certificate,
+)
 
 POLICIES = ("llru", "rlt", "lrlt", "lrlt:stem=true")
 THREE_AND_SINGLES = "parents:-1,0,1,-1,-1,-1"
+UNEVEN = "parents:-1,-1,-1,0,1"
 TWO_AND_SINGLES = "parents:-1,0,-1,-1,-1,-1"
 
 # tree, B, queries, then the ratios of the four policies; None where nothing independent is known
@@ -453,11 +461,18 @@ def test_every_model_has_its_name() -> None:
 # -- policies without a finite belief -----------------------------------------------------------
 
 
+@cache
+def bounded() -> Exact:
+    """Random eviction on a star of three."""
+    return exact("random_leaf", "star:leaves=3", 2)
+
+
 def test_random_eviction_is_no_better_than_lru() -> None:
     # its ratio on a star is k (Raghavan and Snir 1989), which no cycle reaches
-    result = exact("random_leaf", "star:leaves=3", 2)
+    result = bounded()
     assert result.status == "lower bound"
-    assert result.upper is None
+    assert result.upper is not None
+    assert 2 < result.upper < 3.001
     assert repr(result).startswith("Exact(random_leaf, B=2, parents=[-1, -1, -1]: >= ")
     assert 1.9 < result.ratio < 2
     assert result.fraction == result.cycle_cost / result.cycle_optimum
@@ -482,3 +497,96 @@ def test_published_phases_are_not_marking() -> None:
     # marks are cleared when B − 1 units have them: on a star of B + 1 leaves that is above H_B
     result = exact("rlt:phase=published", "star:leaves=3", 2)
     assert result.ratio > 1.9
+
+
+@pytest.mark.parametrize(
+    ("policy", "tree", "capacity"),
+    [
+        ("rlt:phase=query", "chains:n=3,length=2", 4),
+        ("rlt:phase=published", "star:leaves=4", 3),
+        ("random_leaf", "chains:n=3,length=2", 4),
+    ],
+)
+@pytest.mark.slow
+def test_bounds_from_above_hold(policy: str, tree: str, capacity: int) -> None:
+    result = exact(policy, tree, capacity)
+    assert result.fraction is not None
+    assert result.fraction < result.upper
+    report = check_adaptive_bound(result)
+    assert report.states == len(result.adaptive.potential)
+
+
+def test_a_bound_from_above_that_is_tampered_with_is_refused() -> None:
+    result = bounded()
+    assert check_adaptive_bound(result).states == len(result.adaptive.potential)
+    proof = result.adaptive
+    lower = replace(proof, ratio=proof.ratio * Fraction(99, 100))
+    with pytest.raises(CertificateError, match="more than"):
+        check_adaptive_bound(replace(result, adaptive=lower, upper=lower.ratio))
+    with pytest.raises(CertificateError, match="no bound"):
+        check_adaptive_bound(replace(result, adaptive=lower))
+    moved = list(proof.potential)
+    moved[1] += 1
+    with pytest.raises(CertificateError, match="more than"):
+        check_adaptive_bound(replace(result, adaptive=replace(proof, potential=tuple(moved))))
+    fewer = {c: getattr(proof, c)[:-1] for c in ("cached", "marked", "work", "potential")}
+    with pytest.raises(CertificateError, match="has no potential"):
+        check_adaptive_bound(replace(result, adaptive=replace(proof, **fewer)))
+
+
+@pytest.mark.slow
+def test_a_query_phase_on_three_chains_is_decided_but_for_rounding() -> None:
+    result = exact("rlt:phase=query", "chains:n=3,length=2", 4)
+    assert result.fraction == Fraction(5, 2)
+    assert result.upper < Fraction(5, 2) + Fraction(1, 10_000)
+
+
+# -- layered policies with other victims ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tree", "capacity", "ratios"),
+    [
+        # uniform, stem, oldest, priority
+        ("star:leaves=4", 3, ("11/6", "11/6", "3", "11/6")),
+        (UNEVEN, 3, ("37/24", "3/2", "2", "37/24")),
+        ("broom:L=2,leaves=3", 3, ("3/2", "3/2", "2", "3/2")),
+    ],
+)
+def test_victims_of_layered_policies(tree: str, capacity: int, ratios: tuple) -> None:
+    for victim, ratio in zip(VICTIMS, ratios, strict=True):
+        result = exact(f"layered:victim={victim}", tree, capacity)
+        assert (result.status, result.fraction) == ("exact", Fraction(ratio))
+        if victim != "priority" or tree.startswith("broom"):
+            check_exact_certificate(result)
+
+
+@pytest.mark.slow
+def test_proofs_of_priorities_hold() -> None:
+    for tree, capacity in (("star:leaves=4", 3), (UNEVEN, 3), ("chains:n=2,length=2", 3)):
+        check_exact_certificate(exact("layered:victim=priority", tree, capacity))
+
+
+def test_a_layered_policy_with_the_oldest_victim_is_leaf_lru() -> None:
+    for tree, capacity in pairs(4):
+        layered = exact("layered:victim=oldest", tree, capacity)
+        assert layered.fraction == exact("llru", tree, capacity).fraction
+
+
+@pytest.mark.slow
+def test_priorities_beat_stems_on_a_tree_of_seven_units() -> None:
+    tree = "parents:-1,-1,-1,-1,0,1,2"
+    assert exact("layered:victim=priority", tree, 5).fraction == Fraction(169, 90)
+    assert exact("lrlt:stem=true", tree, 5).fraction == Fraction(91, 48)
+
+
+def test_a_victim_of_ones_own() -> None:
+    def first(forest: Forest, cached: int, prefix: int) -> dict[int, int]:
+        return {min(u for u in forest.leaves_of(cached) if prefix >> u & 1): 1}
+
+    # deterministic and layered, so not above the effective width and not below it
+    assert exact(Layered(first), "star:leaves=4", 3).fraction == 3
+    with pytest.raises(InputError, match="victim"):
+        Layered("youngest")
+    with pytest.raises(InputError, match="at most 8"):
+        exact("layered:victim=priority", "star:leaves=9", 5)

@@ -39,6 +39,7 @@ SMALL = {
     "partition_gadget": "partition_gadget:numbers=3/1/2",
     "shared_prefix": "shared_prefix:groups=6,prompts=4,lengths=8/20,shared=0.3,block_size=4,rate=3",
     "tournament": "tournament:workers=8",
+    "worst_cycle": "worst_cycle:tree=[chains:n=3,length=2],capacity=4,cycles=3",
     "yao_uniform": "yao_uniform:capacity=6,length=3,requests=50",
     "zipf": "zipf:documents=13,requests=80,levels=3,branching=3,length=2,rate=1",
 }

@@ -53,6 +53,7 @@ from kvtheory.instances.tournament import (
     tournament_cluster,
     tournament_makespan,
 )
+from kvtheory.instances.worst_cycle import worst_cycle
 from kvtheory.instances.yao_uniform import yao_uniform
 from kvtheory.instances.zipf import zipf
 from kvtheory.parameters import split, unbracketed
@@ -73,6 +74,7 @@ GENERATORS: dict[str, Callable[..., Instance]] = {
     "partition_gadget": partition_gadget,
     "shared_prefix": shared_prefix,
     "tournament": tournament,
+    "worst_cycle": worst_cycle,
     "yao_uniform": yao_uniform,
     "zipf": zipf,
 }

@@ -153,6 +153,64 @@ def check_exact_certificate(
     return ExactReport(done, edges)
 
 
+def check_adaptive_bound(result: Any, *, states: States | None = None) -> ExactReport:
+    """Verify a bound against adversaries who see the coins: ``result.adaptive``.
+
+    Parameters
+    ----------
+    result
+        What `kvtheory.ratio.exact` returned for a policy without a finite belief.
+    states
+        The literal states of the policy; by default those of its name.
+
+    Raises
+    ------
+    CertificateError
+        Naming the first pair that has no potential, or query that breaks the inequality.
+
+    Notes
+    -----
+    Literal states and work functions are followed from the start by every query and every draw.
+    """
+    literal = _Literal(result.parents, result.capacity, result.policy, states)
+    proof = result.adaptive
+    if proof is None or result.upper != proof.ratio:
+        raise CertificateError(f"{result} has no bound from above that is proved")
+    place = {units: i for i, units in enumerate(map(_units_of, proof.sets))}
+    order = [place[cache] for cache in literal.caches]
+    columns = zip(proof.cached, proof.marked, proof.work.tolist(), proof.potential, strict=True)
+    potential = {
+        ((_units_of(cached), _units_of(marked)), tuple(work[i] for i in order)): phi
+        for cached, marked, work, phi in columns
+    }
+    start = (literal.policy.start, literal.start[1])
+    to_do, seen, edges = [start], {start}, 0
+    while to_do:
+        state, work = to_do.pop()
+        for q in result.queries:
+            increase, after = literal.work_after(work, q)
+            total = Fraction(0)
+            for probability, misses, then in literal.outcomes(state, q):
+                pair = (then, after)
+                if pair not in potential:
+                    raise CertificateError(f"{pair} has no potential")
+                total += probability * (misses + potential[pair])
+                if pair not in seen:
+                    seen.add(pair)
+                    to_do.append(pair)
+            if total - potential[state, work] > proof.ratio * increase:
+                raise CertificateError(
+                    f"cache and marks {state}, query {q}: {total - potential[state, work]} is more "
+                    f"than {proof.ratio} · {increase}"
+                )
+            edges += 1
+    return ExactReport(len(seen), edges)
+
+
+def _units_of(mask: int) -> frozenset[int]:
+    return frozenset(u for u in range(mask.bit_length()) if mask >> u & 1)
+
+
 def _check_worst_case(result: Any, literal: _Literal) -> None:
     at = literal.start
     for q in result.prefix:

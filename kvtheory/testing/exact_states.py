@@ -6,16 +6,18 @@ served from any state by the rule as the text has it. Units are named by their l
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from kvtheory.errors import unknown
 from kvtheory.testing.twin_cache import Record, UnitTwin, path_of
 from kvtheory.testing.twins_deterministic import FIFO, LFU, LLRU, MRU, SLRU, KeyTwin
-from kvtheory.testing.twins_layered import lrlt
+from kvtheory.testing.twins_layered import Layered as LayeredTwin
+from kvtheory.testing.twins_layered import Victim
 from kvtheory.testing.twins_random import (
     Choose,
     PublishedPhases,
     QueryPhases,
+    RandomLeaf,
     TokenPhases,
 )
 
@@ -142,34 +144,78 @@ class Marked:
         return rename(state[0], permutation), rename(state[1], permutation)
 
 
-class Layered:
-    """States of LRLT: cached units and layers. The order inside a layer makes no difference."""
+class Unmarked(Marked):
+    """States of random leaf eviction: cached units, and no marks."""
 
-    def __init__(self, paths: Paths, capacity: int, *, stem: bool) -> None:
-        self.paths, self.capacity, self.stem = paths, capacity, stem
-        self.start: tuple[UnitSet, tuple[UnitSet, ...]] = (frozenset(), ())
+    def __init__(self, paths: Paths, capacity: int) -> None:
+        super().__init__(TokenPhases, paths, capacity)
 
     def serve(
-        self, state: tuple[UnitSet, tuple[UnitSet, ...]], query: int, choose: Choose
-    ) -> tuple[int, tuple[UnitSet, tuple[UnitSet, ...]]]:
+        self, state: tuple[UnitSet, UnitSet], query: int, choose: Choose
+    ) -> tuple[int, tuple[UnitSet, UnitSet]]:
         """Serve from a state."""
-        twin = lrlt(self.capacity, choose=choose, stem=self.stem)
+        twin = RandomLeaf(self.capacity, choose=choose)
         fill(twin, state[0], self.paths)
-        for layer in state[1]:
+        hits = twin.serve(self.paths[query])
+        return len(self.paths[query]) - hits, (contents(twin), frozenset())
+
+
+Order = tuple[int, ...]
+LayeredState = tuple[UnitSet, tuple[UnitSet, ...], Order]
+
+
+class Layered:
+    """States of layered policies: cached units, layers, and an order of units if there is one.
+
+    The order inside a layer makes no difference. The order of units is that of last use, the oldest
+    first, or that of priority, drawn at the first query.
+    """
+
+    def __init__(self, paths: Paths, capacity: int, victim: str) -> None:
+        self.paths, self.capacity, self.rule = paths, capacity, victim
+        self.start: LayeredState = (frozenset(), (), ())
+
+    def serve(self, state: LayeredState, query: int, choose: Choose) -> tuple[int, LayeredState]:
+        """Serve from a state."""
+        cached, layers, order = state
+        victim: Victim = cast(Victim, self.rule)
+        if self.rule == "priority":
+            order = order or shuffled(len(self.paths), choose)
+            rank = {u: i for i, u in enumerate(order)}
+            victim = lambda record: rank[record.unit[-1]]  # noqa: E731
+        twin = LayeredTwin(self.capacity, choose=choose, victim=victim)
+        twin.now = LATER
+        fill(twin, cached, self.paths)
+        for record in twin.records.values():
+            record.last_use = order.index(record.unit[-1]) if self.rule == "oldest" else 0
+        for layer in layers:
             inside = sorted(layer, key=lambda u: (-len(self.paths[u]), u))
             twin.dividers.order += [tuple(self.paths[u]) for u in inside]
             twin.dividers.before.add(tuple(self.paths[inside[0]]))
         hits = twin.serve(self.paths[query])
         prefixes = [frozenset(unit[-1] for unit in prefix) for prefix in twin.dividers.prefixes()]
         layers = tuple(more - fewer for fewer, more in pairwise(prefixes))
-        after = (contents(twin), layers)
-        return len(self.paths[query]) - hits, after
+        if self.rule == "oldest":
+            by_use = sorted(twin.records.values(), key=lambda r: (r.last_use, -r.depth))
+            order = tuple(record.unit[-1] for record in by_use)
+        return len(self.paths[query]) - hits, (contents(twin), layers, order)
 
-    def renamed(
-        self, state: tuple[UnitSet, tuple[UnitSet, ...]], permutation: Sequence[int]
-    ) -> tuple[UnitSet, tuple[UnitSet, ...]]:
+    def renamed(self, state: LayeredState, permutation: Sequence[int]) -> LayeredState:
         """Rename the units."""
-        return rename(state[0], permutation), tuple(rename(s, permutation) for s in state[1])
+        cached, layers, order = state
+        return (
+            rename(cached, permutation),
+            tuple(rename(layer, permutation) for layer in layers),
+            tuple(permutation[u] for u in order),
+        )
+
+
+def shuffled(n: int, choose: Choose) -> Order:
+    """The numbers below ``n`` in an order drawn uniformly."""
+    left, order = list(range(n)), []
+    while left:
+        order.append(left.pop(choose(len(left))))
+    return tuple(order)
 
 
 _PHASES: dict[str, type[TokenPhases | QueryPhases]] = {
@@ -190,6 +236,7 @@ def states_of(policy: str, paths: Paths, capacity: int) -> States:
     name, _, parameters = policy.partition(":")
     given = dict(item.split("=") for item in parameters.split(",") if item)
     cap = int(given.get("cap", 3))
+    stem = given.get("stem", "").lower() == "true"
     kinds: dict[str, Callable[[], States]] = {
         "llru": lambda: Records(LLRU, paths, capacity),
         "mru": lambda: Records(MRU, paths, capacity),
@@ -197,7 +244,9 @@ def states_of(policy: str, paths: Paths, capacity: int) -> States:
         "slru": lambda: Records(SLRU, paths, capacity, cap=2),
         "lfu": lambda: Records(_capped(cap), paths, capacity, cap=cap),
         "rlt": lambda: Marked(_PHASES[given.get("phase", "token")], paths, capacity),
-        "lrlt": lambda: Layered(paths, capacity, stem=given.get("stem", "").lower() == "true"),
+        "lrlt": lambda: Layered(paths, capacity, "stem" if stem else "uniform"),
+        "layered": lambda: Layered(paths, capacity, given.get("victim", "uniform")),
+        "random_leaf": lambda: Unmarked(paths, capacity),
     }
     if name not in kinds:
         raise unknown("policy with literal states", name, kinds)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import comb
 
 from kvtheory.errors import bad
+from kvtheory.ratio.exact_engine.adaptive_bound import adaptive_bound
 from kvtheory.ratio.exact_engine.belief_graph import BeliefGraph
 from kvtheory.ratio.exact_engine.beliefs import BeliefModel, Beliefs, Foldable
 from kvtheory.ratio.exact_engine.forest import Forest, Queries, chosen_queries, forest
@@ -31,6 +32,8 @@ MAX_STATES = 2_000_000
 ROUNDINGS = ((12, 0), (24, 0), (24, 2), (60, 2))
 LONGEST_CYCLE = 400
 FEW_LAWS = 3_000
+# Pairs of a state and a work function up to which a bound from above is a matter of seconds.
+FEW_PAIRS = 1_000
 
 
 def exact(
@@ -56,9 +59,9 @@ def exact(
     ----------
     policy
         A name with parameters: ``llru``, ``fifo``, ``mru``, ``lfu:cap=3`` (counts stop at the
-        cap), ``slru``, ``rlt`` (token phases), ``lrlt``, ``lrlt:stem=true``; or an object as
-        `Beliefs` describes. ``random_leaf``, ``rlt:phase=query`` and ``rlt:phase=published`` have
-        no finite belief and get a lower bound.
+        cap), ``slru``, ``rlt`` (token phases), ``lrlt``, ``lrlt:stem=true``, ``layered:victim=…``;
+        or an object as `Beliefs` describes. ``random_leaf``, ``rlt:phase=query`` and
+        ``rlt:phase=published`` have no finite belief and get bounds from below and above.
     tree
         A forest of at most 15 units: parents, a `PrefixTree`, or a text as `forest` reads it.
     capacity
@@ -85,7 +88,7 @@ def exact(
     For forced admission, equal miss costs, empty caches at the start and an oblivious adversary:
     ALG <= ratio·OPT + a constant on every sequence of these queries, and no smaller ratio holds.
     ``certificate`` proves it without rounding. Where ``status`` is another, ``fraction`` is a lower
-    bound that the cycle proves.
+    bound that the cycle proves; with ``"lower bound"``, ``upper`` is what ``adaptive`` proves.
 
     Notes
     -----
@@ -207,10 +210,10 @@ class Search:
         )
 
     def bounded(self, name: str, policy: UniformUnmarked) -> Exact:
-        """The ratio if the laws of the policy are few after all, or else a lower bound.
+        """The ratio if the laws of the policy are few after all, or else bounds.
 
-        It is the largest ratio of the cycles that the first laws and rounded ones suggest, each
-        worked out without rounding.
+        From below the largest ratio of the cycles that the first laws and rounded ones suggest,
+        each worked out without rounding; from above that against an adaptive adversary.
         """
         whole = self.stop
         self.stop = lambda states: whole(states) or ("states" if states > FEW_LAWS else "")
@@ -224,8 +227,15 @@ class Search:
             if 0 < len(found.cycle) <= LONGEST_CYCLE:
                 best = max(best, self._true(found, policy), key=lambda result: result.ratio)
             if self.late():
-                break
-        return best
+                return best
+        self.say("a bound from above", 0.9)
+        bound = adaptive_bound(
+            policy,
+            WorkFunctions(self.units, self.capacity, self.queries),
+            self.queries,
+            lambda pairs: pairs > FEW_PAIRS or self.late(),
+        )
+        return best if bound is None else replace(best, upper=bound.ratio, adaptive=bound)
 
     def _true(self, found: Exact, policy: UniformUnmarked) -> Exact:
         """What the cycle that rounded laws suggest really costs."""

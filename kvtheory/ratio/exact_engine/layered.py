@@ -1,18 +1,30 @@
-"""LRLT: a uniform leaf unit of the first over-full prefix of layers goes."""
+"""Layered policies: a leaf unit of the first over-full prefix of layers goes; LRLT is one of them.
 
-from collections.abc import Sequence
+The layers say which caches an optimal schedule may hold. What differs is the victim: drawn at
+every eviction (`LayeredLaw`), or by a record or a priority that a unit carries (`layered_by_key`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import gcd, lcm
 from typing import Any, ClassVar
 
+from kvtheory.errors import bad
 from kvtheory.layers import Layers
 from kvtheory.ratio.exact_engine.forest import Forest, moved
+from kvtheory.ratio.exact_engine.layered_by_key import LayeredOldest, LayeredPriority
 
 Masks = tuple[int, ...]  # L_1, L_2, … as sets; units in none are outside the support
 Law = tuple[tuple[int, int], ...]  # caches and their weights, sorted
 Belief = tuple[Masks, Law]
+type Odds = Callable[[Forest, int, int], Mapping[int, int]]
+"""Of a forest, the cached units and the units of the over-full prefix, both as bit masks: whole
+numbers by leaf unit, to which the chance to go is proportional. Leaves left out stay."""
+
+type Victim = str | Odds
+VICTIMS = ("uniform", "stem", "oldest", "priority")
 
 
 @dataclass(frozen=True)
@@ -31,20 +43,62 @@ class LRLT:
 
     def on(self, forest: Forest, capacity: int) -> "LayeredLaw":
         """On a forest."""
-        return LayeredLaw(forest, capacity, stem=self.stem)
+        return LayeredLaw(forest, capacity, uniform, stem=self.stem)
+
+
+@dataclass(frozen=True)
+class Layered:
+    """A layered policy with a victim of one's choice.
+
+    Parameters
+    ----------
+    victim
+        ``"uniform"``, ``"stem"``, ``"oldest"`` or ``"priority"``, as
+        `kvtheory.eviction.layered.Layered` has them; or a function as `Odds` describes.
+    """
+
+    victim: Victim = "uniform"
+    name: ClassVar[str] = "layered"
+
+    def __post_init__(self) -> None:
+        if not callable(self.victim) and self.victim not in VICTIMS:
+            raise bad("victim", self.victim, f"must be one of {', '.join(VICTIMS)}, or a function")
+
+    def on(self, forest: Forest, capacity: int) -> "LayeredLaw | LayeredOldest | LayeredPriority":
+        """On a forest."""
+        if self.victim == "oldest":
+            return LayeredOldest(forest, capacity)
+        if self.victim == "priority":
+            return LayeredPriority(forest, capacity)
+        odds = self.victim if callable(self.victim) else uniform
+        return LayeredLaw(forest, capacity, odds, stem=self.victim == "stem")
+
+
+def uniform(forest: Forest, cached: int, prefix: int) -> dict[int, int]:
+    """The same chance for every leaf of the prefix."""
+    return dict.fromkeys((u for u in forest.leaves_of(cached) if prefix >> u & 1), 1)
 
 
 class LayeredLaw:
-    """The beliefs of LRLT: layers, and the law of the cache as integer weights."""
+    """The beliefs of a layered policy that draws its victims: layers, and the law of the cache.
+
+    Parameters
+    ----------
+    forest, capacity
+        The units and B.
+    odds
+        Of the leaves of the prefix.
+    stem
+        Whether the parent of a victim goes next while it has become a leaf of the prefix.
+    """
 
     colours_tell_all: ClassVar[bool] = False
 
-    def __init__(self, forest: Forest, capacity: int, *, stem: bool) -> None:
-        self.forest, self.capacity, self.stem = forest, capacity, stem
+    def __init__(self, forest: Forest, capacity: int, odds: Odds, *, stem: bool) -> None:
+        self.forest, self.capacity, self.odds, self.stem = forest, capacity, odds, stem
         self._paths = [forest.path(u) for u in range(forest.units)]
         self._masks = [forest.path_mask(u) for u in range(forest.units)]
         self._after = cache(self._after_uncached)
-        self._leaves = cache(forest.leaves_of)
 
     def belief_init(self) -> Belief:
         """No layers, and surely an empty cache."""
@@ -81,13 +135,14 @@ class LayeredLaw:
             then: dict[tuple[int, int, int], Fraction] = {}
             for (now, stem, last), weight in going.items():
                 i = next(i for i, p in enumerate(prefixes) if (now & p).bit_count() > i)
-                leaves = [u for u in self._leaves(now) if prefixes[i] >> u & 1]
-                if self.stem and i == last and stem in leaves:
-                    leaves = [stem]
-                for u in leaves:
+                odds = self.odds(self.forest, now, prefixes[i])
+                if self.stem and i == last and stem in odds:
+                    odds = {stem: 1}
+                whole = sum(odds.values())
+                for u, share in odds.items():
                     up = self.forest.parents[u] if self.stem else -1
                     key = (now & ~(1 << u), up, i if self.stem else -1)
-                    then[key] = then.get(key, Fraction(0)) + weight / len(leaves)
+                    then[key] = then.get(key, Fraction(0)) + weight * Fraction(share, whole)
             going = then
         law: dict[int, Fraction] = {}
         for (now, _, _), weight in going.items():

@@ -3,12 +3,12 @@
 from kvtheory.parameters import parse
 from kvtheory.ratio.exact_engine.beliefs import Beliefs
 from kvtheory.ratio.exact_engine.in_order import FIFO, LFU, LLRU, MRU, SLRU
-from kvtheory.ratio.exact_engine.layered import LRLT
+from kvtheory.ratio.exact_engine.layered import LRLT, Layered
 from kvtheory.ratio.exact_engine.no_finite_belief import RandomLeaf
 from kvtheory.ratio.exact_engine.rlt import RLT
 
 MODELS: dict[str, type[Beliefs]] = {
-    kind.name: kind for kind in (LLRU, FIFO, MRU, LFU, SLRU, RLT, LRLT, RandomLeaf)
+    kind.name: kind for kind in (LLRU, FIFO, MRU, LFU, SLRU, RLT, LRLT, Layered, RandomLeaf)
 }
 
 

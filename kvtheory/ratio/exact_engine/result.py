@@ -10,6 +10,7 @@ import numpy as np
 
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
+from kvtheory.ratio.exact_engine.adaptive_bound import AdaptiveBound
 
 Status = Literal["exact", "unbounded", "lower bound", "states", "time"]
 
@@ -62,7 +63,8 @@ class Exact:
         The same exactly; None if it is infinite.
     upper
         What is proved from above: ``fraction``; a hair more where costs had to be rounded (see
-        `Potential`); None where the search was stopped.
+        `Potential`); without a finite belief the ratio of ``adaptive``; None where the search was
+        stopped.
     prefix, cycle
         Units to ask for from an empty cache: the cycle, repeated after the prefix, reaches the
         ratio. Empty if no sequence makes the algorithm miss for ever.
@@ -83,6 +85,9 @@ class Exact:
         Wall time.
     certificate
         The proof; None where the search was stopped or the ratio is unbounded.
+    adaptive
+        Of a policy without a finite belief: the proof of ``upper``, which holds against adversaries
+        who see the coins too.
     """
 
     policy: str
@@ -105,6 +110,7 @@ class Exact:
     status: Status
     seconds: float
     certificate: Certificate | None = field(default=None, compare=False)
+    adaptive: AdaptiveBound | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         shown = "unbounded" if self.status == "unbounded" else str(self.fraction)
