@@ -149,3 +149,8 @@ class Claim:
     check: Callable[[Any, Task], str]
     mutants: tuple[Mutant, ...]
     expected: Verdict = "holds"
+
+    @property
+    def statistical(self) -> bool:
+        """Whether the check draws, so that it depends on the seed."""
+        return "statistical" in self.method

@@ -119,6 +119,29 @@ def run(
     return rows
 
 
+def repeated(
+    claim: Claim,
+    seeds: int,
+    *,
+    first: int = 0,
+    full: bool = False,
+    tell: Callable[[str], object] = lambda what: None,
+    finished: Callable[[int, Verdict], object] = lambda seed, verdict: None,
+) -> list[int]:
+    """Run a check with consecutive seeds, without mutants; the seeds with another verdict.
+
+    Of a statistical check, as many are to be expected as its error probability says.
+    """
+    failed = []
+    for seed in range(first, first + seeds):
+        tell(f"{claim.id}: seed {seed}")
+        verdict, _, _ = judged(claim, claim.subject, Task(full, tell, seed))
+        if verdict != claim.expected:
+            failed.append(seed)
+        finished(seed, verdict)
+    return failed
+
+
 def judged(claim: Claim, subject: Any, task: Task) -> tuple[Verdict, str, Counterexample | None]:
     """What the check of a claim says of a subject."""
     try:

@@ -41,7 +41,7 @@ SLOW |= {name: functools.partial(advised_twin, name) for name in ("hedge", "fixe
 
 
 # The common cases; the others in the full run.
-KINDS = {"cache_aware", "dynamo", "lbgr"}
+KINDS = {"cache_aware", "lbgr"}
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ class Lies(JoinShortestQueue):
     [
         (OffByOne, None, "workers"),
         (Clairvoyant, None, "future"),
-        (SecretlyRandom, None, "lanes"),
-        (StaticRate, None, "compilation"),
+        pytest.param(SecretlyRandom, None, "lanes", marks=pytest.mark.slow),
+        pytest.param(StaticRate, None, "compilation", marks=pytest.mark.slow),
         (PrefersTheFirst, None, "permutation"),
-        (Lopsided, None, "permutation"),
-        (Divides, None, "long"),
+        pytest.param(Lopsided, None, "permutation", marks=pytest.mark.slow),
+        pytest.param(Divides, None, "long", marks=pytest.mark.slow),
         (Lies, PLAIN["join_shortest_queue"], "twin"),
     ],
 )

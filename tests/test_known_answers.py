@@ -20,6 +20,7 @@ from kvtheory.simulate import simulate, simulate_capacities
 TOKENS = 192_000
 PREFIX_TRACES = 6
 FLAT_TRACES = ("2_pools", "loop", "multi1", "sprite", "zigzag")
+QUICK = ("2_pools", "loop")  # the others in the full run
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,9 @@ def test_prefix_traces_to_the_unit(
         assert int(bypass[size].total_hits[0]) == cell["belady_bypass_hits"]
 
 
-@pytest.mark.parametrize("name", FLAT_TRACES)
+@pytest.mark.parametrize(
+    "name", [t if t in QUICK else pytest.param(t, marks=pytest.mark.slow) for t in FLAT_TRACES]
+)
 def test_classic_traces_to_the_unit(
     shared_traces: Path, reference: dict[str, dict], name: str
 ) -> None:
@@ -134,7 +137,9 @@ def yao(capacity: int, length: int) -> tuple[list[Instance], np.ndarray]:
     return instances, np.array([optimum(i, capacity).upper for i in instances], float)
 
 
-@pytest.mark.parametrize(("capacity", "length"), [(5, 1), (8, 3)])
+@pytest.mark.parametrize(
+    ("capacity", "length"), [(5, 1), pytest.param(8, 3, marks=pytest.mark.slow)]
+)
 def test_no_policy_escapes_the_uniform_leaf(capacity: int, length: int) -> None:
     instances, best = yao(capacity, length)
     expected = float(harmonic(capacity - length + 1))
@@ -149,6 +154,7 @@ def test_no_policy_escapes_the_uniform_leaf(capacity: int, length: int) -> None:
         assert ratio.low <= expected <= ratio.high, (name, ratio)
 
 
+@pytest.mark.slow
 def test_fifo_and_random_eviction_hit_alike_under_independent_requests() -> None:
     # Gelenbe 1973; over 32 instances, as a difference with its standard error
     difference = []
@@ -177,6 +183,7 @@ def full_hits(result: Result, wanted: np.ndarray | None = None) -> float:
     return float((result.hits[0, asked] == length[asked]).mean())
 
 
+@pytest.mark.slow
 def test_an_order_blind_to_size_serves_fewer_whole_requests() -> None:
     # 60 prefixes of 8 units for 60 % of the requests, 12 of 300 units for the others, B = 1000
     rng = np.random.default_rng(0)
@@ -192,6 +199,7 @@ def test_an_order_blind_to_size_serves_fewer_whole_requests() -> None:
     assert found["cost_per_unit"] == pytest.approx((0.63, 0.18), abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_scan_empties_leaf_lru_but_not_the_segmented_one() -> None:
     # 40 hot units for a fifth of the requests, each of the others asked for once, B = 100
     rng = np.random.default_rng(0)

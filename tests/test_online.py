@@ -274,9 +274,7 @@ TEXTS = {
     for name in ROUTERS
 }
 # One of each kind of state; the others run in the full lane.
-FAST = {
-    *("cache_aware", "dualmap", "lbgr"),
-}
+FAST = {"cache_aware", "lbgr"}
 QUICK = [
     text if k == 0 and name in FAST else pytest.param(text, marks=pytest.mark.slow)
     for name, texts in TEXTS.items()

@@ -292,7 +292,14 @@ def test_one_worker_is_the_one_cache_driver(name: str) -> None:
         assert not result.worker.any()
 
 
-@pytest.mark.parametrize("name", [n for n, p in POLICIES.items() if p.randomised])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if n in ("rlt", "random_leaf") else pytest.mark.slow)
+        for n, p in POLICIES.items()
+        if p.randomised
+    ],
+)
 def test_one_worker_has_the_law_of_the_one_cache_driver(name: str) -> None:
     eviction = policy(name)
     for case in random_clusters(20, 6, workers=1):

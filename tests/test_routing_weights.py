@@ -286,9 +286,9 @@ class NoSubtrees(AffinityMW):
         (LearnsTwice(EXPERTS, eta=1.0), {"eta": 1.0}),
         (KeepsAll(EXPERTS, eta=1.0, alpha=0.1), {"eta": 1.0, "alpha": 0.1}),
         (Gullible3(EXPERTS, **FAST), FAST),
-        (Unweighted(EXPERTS, **FAST), FAST),
-        (Gullible4(EXPERTS, **FAST), FAST),
-        (Hasty(rate=0.3), {"rate": 0.3}),
+        pytest.param(Unweighted(EXPERTS, **FAST), FAST, marks=pytest.mark.slow),
+        pytest.param(Gullible4(EXPERTS, **FAST), FAST, marks=pytest.mark.slow),
+        pytest.param(Hasty(rate=0.3), {"rate": 0.3}, marks=pytest.mark.slow),
         (NoSubtrees(rate=0.3), {"rate": 0.3}),
     ],
     ids=named,
@@ -304,6 +304,7 @@ def test_the_comparison_of_laws_rejects_mutants(
 # Experts.
 
 
+@pytest.mark.slow
 def test_experts_may_draw_prepare_and_take_advice() -> None:
     # two with rows of their own under the same names, one of them inside another router
     inner = EXP4Router((DualMap(prefix=1), PowerOfTwo()))
@@ -328,7 +329,14 @@ def test_experts_may_draw_prepare_and_take_advice() -> None:
     assert (alone[0] != alone[1]).any()
 
 
-@pytest.mark.parametrize("kind", [HedgeRouter, FixedShareRouter, EXP3Router])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        HedgeRouter,
+        pytest.param(FixedShareRouter, marks=pytest.mark.slow),
+        pytest.param(EXP3Router, marks=pytest.mark.slow),
+    ],
+)
 def test_one_expert_is_followed(kind: Callable[..., RoutingPolicy]) -> None:
     case = next(random_clusters(1, 3, WORKERS))
     for expert in (MaxHit(), DualMap(prefix=1)):

@@ -74,7 +74,7 @@ TABLE = [  # router, view: hit rate, P50, P95, makespan with L-LRU; then with RL
     ("dualmap", "routed", (0.463, 0.84, 3.8, 284), (0.464, 0.83, 3.8, 284)),
 ]
 
-QUICK = ("cache_aware", "lbgr", "exponential_potential")
+QUICK = ("lbgr",)
 FLOOR = Measured(0.005, 0.05, 0.05, 0.01)  # of the hit rate; of the times, relative
 
 
@@ -104,14 +104,24 @@ def test_the_table_of_an_independent_simulator(
     assert agrees(measured(name, "rlt", view=view), rlt)
 
 
-def test_rows_of_other_routers_do_not_agree() -> None:
-    rows = {(name, view): row for name, view, row, _ in TABLE}
-    for one in QUICK:
-        like = {one, "random", "least_work_left"} if one == "cache_aware" else {one}
-        like |= {"max_hit", "cache_aware_spill", "dualmap"} if one[:3] == "exp" else set()
-        for (other, _), row in rows.items():
-            if other not in like:
-                assert not agrees(measured(one, "llru", view="routed"), row), (one, other)
+@pytest.mark.parametrize(
+    ("one", "like"),
+    [
+        ("lbgr", {"lbgr"}),
+        pytest.param(
+            "cache_aware", {"cache_aware", "random", "least_work_left"}, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "exponential_potential",
+            {"exponential_potential", "max_hit", "cache_aware_spill", "dualmap"},
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_rows_of_other_routers_do_not_agree(one: str, like: set[str]) -> None:
+    for other, _, row, _ in TABLE:
+        if other not in like:
+            assert not agrees(measured(one, "llru", view="routed"), row), other
 
 
 def test_lbgr_with_rlt_hits_more_and_is_faster_than_cache_aware_with_lru() -> None:

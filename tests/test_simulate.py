@@ -74,7 +74,10 @@ def some_queries(seed: int = 0, requests: int = 60) -> list[list[int]]:
 
 QUERIES = some_queries()
 INSTANCE = Instance.from_tokens(QUERIES)
-MANY = [pytest.param(p, id=str(p)) for p in (LeafLRU(), RLT(), CostPerUnit())]
+MANY = [
+    *(pytest.param(p, id=str(p)) for p in (LeafLRU(), RLT())),
+    pytest.param(CostPerUnit(), id="CostPerUnit()", marks=pytest.mark.slow),
+]
 
 
 # Lanes.
@@ -241,7 +244,7 @@ def test_skipping_can_make_a_larger_cache_worse() -> None:
     assert large.hits[0].tolist() == [0, 0, 0, 1, 0]
 
 
-@pytest.mark.parametrize("oversize", ["truncate", "skip"])
+@pytest.mark.parametrize("oversize", [pytest.param("truncate", marks=pytest.mark.slow), "skip"])
 def test_capacities_together_are_capacities_alone(oversize: str) -> None:
     sizes = [1, 2, 3, 9]
     for policy, twin in [(LeafLRU(), TWINS["llru"]), (CostPerUnit(), TWINS["cost_per_unit"])]:
@@ -416,6 +419,7 @@ print(json.dumps([simulate(instance, 8, policy).hits[0].tolist() for policy in e
 """
 
 
+@pytest.mark.slow
 def test_64_bits_change_nothing_and_all_types_are_right() -> None:
     queries = some_queries(6, 16)
     done = subprocess.run(

@@ -56,7 +56,7 @@ PARAMETERS = {"preble_e2": {"window": 4.0}}
 
 
 PAIRS = [(router, view) for router in ROUTERS for view in VIEWS]
-FAST = {("max_hit", view) for view in VIEWS} | {("lbgr", "routed"), ("preble_e2", "oracle")}
+FAST = {("max_hit", "stale"), ("lbgr", "routed")}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,9 @@ def test_the_driver_serves_as_the_slow_cluster(router: RoutingPolicy, view: str)
             assert getattr(result, field)[0].tolist() == [getattr(s, field) for s in log], str(case)
 
 
-@pytest.mark.parametrize("change", ["ends", "warm", "speed_changes", "alpha_depth"])
+@pytest.mark.parametrize(
+    "change", [pytest.param("ends", marks=pytest.mark.slow), "warm", "speed_changes", "alpha_depth"]
+)
 def test_each_of_them_matters(change: str) -> None:
     def without(case: ClusterCase) -> ClusterCase:
         if change in ("ends", "warm"):

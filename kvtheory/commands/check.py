@@ -1,9 +1,17 @@
 """``kvtheory check``: every claim of the theory with its check, its evidence and its mutants."""
 
 import sys
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kvtheory.commands.output import Progress, print_json
+from kvtheory.errors import InputError
+from kvtheory.report.table import MISSING
+
+if TYPE_CHECKING:
+    from proofs_check.claim import Claim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +34,9 @@ class Options:
     seed: int = 0
     """Seed of the statistical checks; a check fails on a fresh one with the probability that it
     states."""
+    seeds: int = 1
+    """More than 1: run the statistical checks alone, with so many consecutive seeds, and count the
+    failures."""
     no_mutants: bool = False
     """Leave the mutants out."""
     counterexamples: str | None = None
@@ -45,6 +56,8 @@ def run(options: Options) -> int:
         print(as_markdown(CLAIMS), end="")
         return 0
     claims = chosen(options.id)
+    if options.seeds > 1:
+        return _repeat(claims, options)
     rows: list[Row] = []
     try:
         with Progress(len(claims)) as progress:
@@ -82,4 +95,46 @@ def run(options: Options) -> int:
     wrong = failures(rows)
     for line in wrong:
         print(f"kvtheory: {line}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _repeat(claims: "Sequence[Claim]", options: Options) -> int:
+    """Statistical checks with many seeds; 1 if one of them failed."""
+    from kvtheory.report.table import Column, count, duration, table
+    from proofs_check.runner import repeated
+
+    drawn = [claim for claim in claims if claim.statistical]
+    if not drawn:
+        raise InputError("none of these claims has a statistical check: leave out --seeds or --id")
+    body, wrong = [], 0
+    try:
+        with Progress(len(drawn) * options.seeds) as progress:
+            for claim in drawn:
+                begin, run = time.perf_counter(), 0
+
+                def finished(seed: int, verdict: str, claim: "Claim" = claim) -> None:
+                    nonlocal run
+                    run += 1
+                    progress(claim.title, 1.0)
+
+                failed: list[int] | None = None
+                try:
+                    failed = repeated(
+                        claim,
+                        options.seeds,
+                        first=options.seed,
+                        full=options.full,
+                        tell=progress,
+                        finished=finished,
+                    )
+                finally:
+                    told = MISSING if failed is None else count(len(failed))
+                    seconds = duration(time.perf_counter() - begin)
+                    body.append([claim.id, claim.title, count(run), told, seconds])
+                wrong += len(failed)
+    finally:  # an interrupt keeps what is finished
+        names = ("claim", "statement", "seeds", "failed", "time")
+        units = {"time": "s"}
+        columns = [Column(n, units.get(n, ""), right=n != "statement") for n in names]
+        print(table(columns, body))
     return 1 if wrong else 0
