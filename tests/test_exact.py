@@ -24,6 +24,7 @@ from kvtheory.ratio.exact_engine.models import MODELS, beliefs
 from kvtheory.ratio.exact_engine.rlt import RLT, TokenPhases
 from kvtheory.ratio.exact_engine.symmetry import Symmetry
 from kvtheory.ratio.exact_engine.work_function import WorkFunctions
+from kvtheory.ratio.width import effective_width
 from kvtheory.simulate import simulate
 from kvtheory.testing import optimum_by_search
 from kvtheory.testing.check_exact import (
@@ -547,17 +548,17 @@ def test_a_query_phase_on_three_chains_is_decided_but_for_rounding() -> None:
 @pytest.mark.parametrize(
     ("tree", "capacity", "ratios"),
     [
-        # uniform, stem, oldest, priority
-        ("star:leaves=4", 3, ("11/6", "11/6", "3", "11/6")),
-        (UNEVEN, 3, ("37/24", "3/2", "2", "37/24")),
-        ("broom:L=2,leaves=3", 3, ("3/2", "3/2", "2", "3/2")),
+        # uniform, stem, oldest, priority, cache
+        ("star:leaves=4", 3, ("11/6", "11/6", "3", "11/6", "11/6")),
+        (UNEVEN, 3, ("37/24", "3/2", "2", "37/24", "3/2")),
+        ("broom:L=2,leaves=3", 3, ("3/2", "3/2", "2", "3/2", "3/2")),
     ],
 )
 def test_victims_of_layered_policies(tree: str, capacity: int, ratios: tuple) -> None:
     for victim, ratio in zip(VICTIMS, ratios, strict=True):
         result = exact(f"layered:victim={victim}", tree, capacity)
         assert (result.status, result.fraction) == ("exact", Fraction(ratio))
-        if victim != "priority" or tree.startswith("broom"):
+        if victim != "priority" or tree.startswith("broom"):  # all orders of many units take long
             check_exact_certificate(result)
 
 
@@ -578,6 +579,13 @@ def test_priorities_beat_stems_on_a_tree_of_seven_units() -> None:
     tree = "parents:-1,-1,-1,-1,0,1,2"
     assert exact("layered:victim=priority", tree, 5).fraction == Fraction(169, 90)
     assert exact("lrlt:stem=true", tree, 5).fraction == Fraction(91, 48)
+
+
+@pytest.mark.slow
+def test_a_uniform_cache_has_the_least_ratio_on_all_forests_of_up_to_six_units() -> None:
+    for tree, capacity in pairs(6):
+        least = harmonic(effective_width(tree.as_tree(), capacity))
+        assert exact("layered:victim=cache", tree, capacity).fraction == least
 
 
 def test_a_victim_of_ones_own() -> None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, Protocol, cast
 
 from kvtheory.errors import unknown
+from kvtheory.testing.law import Replay
 from kvtheory.testing.twin_cache import Record, UnitTwin, path_of
 from kvtheory.testing.twins_deterministic import FIFO, LFU, LLRU, MRU, SLRU, KeyTwin
 from kvtheory.testing.twins_layered import Layered as LayeredTwin
@@ -210,6 +211,22 @@ class Layered:
         )
 
 
+class UniformCache(Layered):
+    """States of the layered policy that draws one of the caches that its evictions may lead to."""
+
+    def __init__(self, paths: Paths, capacity: int) -> None:
+        super().__init__(paths, capacity, "uniform")
+
+    def serve(self, state: LayeredState, query: int, choose: Choose) -> tuple[int, LayeredState]:
+        """Serve from a state: follow every draw of a uniform victim, then draw a cache."""
+        found, to_replay = set(), [list[int]()]
+        while to_replay:
+            replay = Replay(to_replay.pop())
+            found.add(super().serve(state, query, replay.choose))
+            to_replay += replay.others
+        return sorted(found, key=lambda end: sorted(end[1][0]))[choose(len(found))]
+
+
 def shuffled(n: int, choose: Choose) -> Order:
     """The numbers below ``n`` in an order drawn uniformly."""
     left, order = list(range(n)), []
@@ -245,7 +262,11 @@ def states_of(policy: str, paths: Paths, capacity: int) -> States:
         "lfu": lambda: Records(_capped(cap), paths, capacity, cap=cap),
         "rlt": lambda: Marked(_PHASES[given.get("phase", "token")], paths, capacity),
         "lrlt": lambda: Layered(paths, capacity, "stem" if stem else "uniform"),
-        "layered": lambda: Layered(paths, capacity, given.get("victim", "uniform")),
+        "layered": lambda: (
+            UniformCache(paths, capacity)
+            if given.get("victim") == "cache"
+            else Layered(paths, capacity, given.get("victim", "uniform"))
+        ),
         "random_leaf": lambda: Unmarked(paths, capacity),
     }
     if name not in kinds:

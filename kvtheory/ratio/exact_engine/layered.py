@@ -24,7 +24,7 @@ type Odds = Callable[[Forest, int, int], Mapping[int, int]]
 numbers by leaf unit, to which the chance to go is proportional. Leaves left out stay."""
 
 type Victim = str | Odds
-VICTIMS = ("uniform", "stem", "oldest", "priority")
+VICTIMS = ("uniform", "stem", "oldest", "priority", "cache")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,9 @@ class Layered:
     ----------
     victim
         ``"uniform"``, ``"stem"``, ``"oldest"`` or ``"priority"``, as
-        `kvtheory.eviction.layered.Layered` has them; or a function as `Odds` describes.
+        `kvtheory.eviction.layered.Layered` has them. ``"cache"``: of all caches that the evictions
+        of one query may lead to, victims taken from first over-full prefixes, each is equally
+        likely. Or a function as `Odds` describes.
     """
 
     victim: Victim = "uniform"
@@ -70,6 +72,8 @@ class Layered:
             return LayeredOldest(forest, capacity)
         if self.victim == "priority":
             return LayeredPriority(forest, capacity)
+        if self.victim == "cache":
+            return UniformCache(forest, capacity)
         odds = self.victim if callable(self.victim) else uniform
         return LayeredLaw(forest, capacity, odds, stem=self.victim == "stem")
 
@@ -77,6 +81,11 @@ class Layered:
 def uniform(forest: Forest, cached: int, prefix: int) -> dict[int, int]:
     """The same chance for every leaf of the prefix."""
     return dict.fromkeys((u for u in forest.leaves_of(cached) if prefix >> u & 1), 1)
+
+
+def first_over_full(prefixes: Sequence[int], cached: int) -> int:
+    """The smallest i so that prefix i holds more than i cached units."""
+    return next(i for i, p in enumerate(prefixes) if (cached & p).bit_count() > i)
 
 
 class LayeredLaw:
@@ -126,15 +135,12 @@ class LayeredLaw:
 
     def _after_uncached(self, cached: int, layers: Masks) -> tuple[int, Law]:
         """Law of the cache once it fits: the sum of the weights, and the weights."""
-        prefixes = [(1 << self.forest.units) - 1]
-        for layer in reversed(layers):
-            prefixes.append(prefixes[-1] & ~layer)
-        prefixes.reverse()  # prefix i holds what is outside the support and L_1 … L_i
+        prefixes = self._prefixes(layers)
         going: dict[tuple[int, int, int], Fraction] = {(cached, -1, -1): Fraction(1)}
         for _ in range(cached.bit_count() - self.capacity):
             then: dict[tuple[int, int, int], Fraction] = {}
             for (now, stem, last), weight in going.items():
-                i = next(i for i, p in enumerate(prefixes) if (now & p).bit_count() > i)
+                i = first_over_full(prefixes, now)
                 odds = self.odds(self.forest, now, prefixes[i])
                 if self.stem and i == last and stem in odds:
                     odds = {stem: 1}
@@ -149,6 +155,13 @@ class LayeredLaw:
             law[now] = law.get(now, Fraction(0)) + weight
         whole = lcm(*(weight.denominator for weight in law.values()))
         return whole, tuple((now, int(weight * whole)) for now, weight in law.items())
+
+    def _prefixes(self, layers: Masks) -> list[int]:
+        """Number i holds what is outside the support and L_1 … L_i."""
+        prefixes = [(1 << self.forest.units) - 1]
+        for layer in reversed(layers):
+            prefixes.append(prefixes[-1] & ~layer)
+        return prefixes[::-1]
 
     def relabel(self, belief: Belief, permutation: Sequence[int]) -> Belief:
         """The belief with the units renamed."""
@@ -172,3 +185,22 @@ class LayeredLaw:
                 if cached >> u & 1:
                     held[u] += weight
         return list(zip(layer_of, held, strict=True))
+
+
+class UniformCache(LayeredLaw):
+    """The beliefs of the layered policy that draws a cache and not one victim after the other."""
+
+    def __init__(self, forest: Forest, capacity: int) -> None:
+        super().__init__(forest, capacity, uniform, stem=False)
+
+    def _after_uncached(self, cached: int, layers: Masks) -> tuple[int, Law]:
+        """All caches that may be left, with the same weight."""
+        prefixes = self._prefixes(layers)
+        going = {cached}
+        for _ in range(cached.bit_count() - self.capacity):
+            going = {
+                now & ~(1 << u)
+                for now in going
+                for u in self.odds(self.forest, now, prefixes[first_over_full(prefixes, now)])
+            }
+        return len(going), tuple((now, 1) for now in going)
