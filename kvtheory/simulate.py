@@ -5,7 +5,7 @@ Seeds and capacities are lanes of one compiled function; `kvtheory.step` says wh
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +17,17 @@ from kvtheory.cache import EvictionPolicy, Scalar, Tape, tape_of
 from kvtheory.cluster import Cluster, capacity_units
 from kvtheory.errors import bad
 from kvtheory.instance import Instance
+from kvtheory.lanes import Footprint, lane_devices, plan_lanes, run_lanes
 from kvtheory.oversize import Oversize, check_oversize, path_units
-from kvtheory.programs import program
+from kvtheory.programs import size, size_of_result
 from kvtheory.result import PolicyError, Result
 from kvtheory.rows import check_queries_alone, rows_of
 from kvtheory.step import FAULTS, OK, State, init, serve
+from kvtheory.totals import add_up, check_cuts, join
 
 Batching = Literal["auto", "map", "vmap"]
-MAP_CHUNK = 1 << 24  # queries served by one call at most, so that progress can be shown
-VMAP_BYTES = 1 << 30  # state of the lanes of one call at most
+Keep = Literal["hits", "totals"]
+MAP_CHUNK = 1 << 22  # queries served by one call at most, so that progress can be shown
 
 
 def _one_lane(
@@ -72,18 +74,43 @@ def check_key(key: object) -> Key[Array, ""]:
     return key
 
 
+_fold = jax.jit(jax.vmap(jax.random.fold_in, (None, 0)))
+
+
+class Lanes(NamedTuple):
+    """The seeds of a run: each has a key, made of the run's own, and they run on ``devices``."""
+
+    key: Key[Array, ""]
+    seeds: int
+    first_seed: int
+    batching: Literal["map", "vmap"]
+    devices: tuple[jax.Device, ...]
+
+    def keys(self) -> Key[Array, " seeds"]:
+        """``fold_in(key, s)`` for each seed s."""
+        seeds = jnp.arange(self.first_seed, self.first_seed + self.seeds, dtype=jnp.uint32)
+        return _fold(self.key, seeds)
+
+
 def check_lanes(
-    key: Key[Array, ""] | None, seeds: int, batching: Batching
-) -> tuple[Key[Array, ""], Literal["map", "vmap"]]:
-    """The key and the batching to use, or an error that names what is wrong with the lanes."""
+    key: Key[Array, ""] | None,
+    seeds: int,
+    batching: Batching,
+    first_seed: int = 0,
+    devices: Sequence[jax.Device] | None = None,
+) -> Lanes:
+    """What to run and where, or an error that names what is wrong with it."""
     key = check_key(jax.random.key(0) if key is None else key)
     if seeds < 1:
         raise bad("seeds", seeds, "must be at least 1")
+    if not 0 <= first_seed <= 2**32 - seeds:
+        raise bad("first_seed", first_seed, "must be at least 0, and all seeds below 2^32")
     if batching not in ("auto", "map", "vmap"):
         raise bad("batching", batching, "must be 'auto', 'map' or 'vmap'")
+    places = lane_devices(devices)
     if batching == "auto":
-        batching = "map" if jax.default_backend() == "cpu" else "vmap"
-    return key, batching
+        batching = "map" if places[0].platform == "cpu" else "vmap"
+    return Lanes(key, seeds, first_seed, batching, places)
 
 
 def simulate(
@@ -95,6 +122,10 @@ def simulate(
     key: Key[Array, ""] | None = None,
     oversize: Oversize = "error",
     batching: Batching = "auto",
+    keep: Keep = "hits",
+    cuts: Sequence[int] = (),
+    first_seed: int = 0,
+    devices: Sequence[jax.Device] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Result:
     """Serve all queries of an instance with an eviction policy, on several seeds at once.
@@ -108,7 +139,7 @@ def simulate(
     eviction
         The policy.
     seeds
-        Lanes; lane s uses ``fold_in(key, s)``. Deterministic policies need one.
+        Lanes; lane s uses ``fold_in(key, first_seed + s)``. Deterministic policies need one.
     key
         Typed PRNG key of the policies' stream; ``jax.random.key(0)`` if None.
     oversize
@@ -116,19 +147,30 @@ def simulate(
         (``"truncate"``), or left out of the cache (``"skip"``).
     batching
         Lanes by ``lax.map`` (faster on a CPU) or ``vmap`` (on a GPU).
+    keep
+        The ``"hits"`` of every query, int32[seeds, n]; or only their ``"totals"``, with which the
+        memory does not grow with the number of seeds.
+    cuts
+        With ``keep="totals"``: numbers of queries after which totals are kept too, for
+        `Result.misses_of_first` and `Result.after`.
+    first_seed
+        The first of the seeds: runs of seeds 0 … 99 and 100 … 199 are halves of one of 200.
+    devices
+        Where the lanes run; all devices of this process by default.
     progress
         Called with the number of lanes done since the last call.
 
     Raises
     ------
     InputError
-        For bad arguments.
+        For bad arguments, and before the start if the run does not fit into memory.
     PolicyError
         If the policy breaks the rules of eviction.
 
     Notes
     -----
-    Cost: O(Σ path edges + evictions) steps a lane, memory O(edges + requests) a lane.
+    Cost: O(Σ path edges + evictions) steps a lane, memory O(edges + requests) a lane of which
+    only as many run at a time as fit (`kvtheory.lanes`).
     """
     if isinstance(cluster, Cluster):
         if cluster.workers != 1:
@@ -144,6 +186,10 @@ def simulate(
         key=key,
         oversize=oversize,
         batching=batching,
+        keep=keep,
+        cuts=cuts,
+        first_seed=first_seed,
+        devices=devices,
         progress=progress,
     )[0]
 
@@ -157,6 +203,10 @@ def simulate_capacities(
     key: Key[Array, ""] | None = None,
     oversize: Oversize = "error",
     batching: Batching = "auto",
+    keep: Keep = "hits",
+    cuts: Sequence[int] = (),
+    first_seed: int = 0,
+    devices: Sequence[jax.Device] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[Result]:
     """`simulate` at several capacities of one worker: capacities times seeds are lanes.
@@ -164,7 +214,12 @@ def simulate_capacities(
     Capacities that see the same tree (all of them, unless ``oversize="truncate"`` cuts it) run
     in one compiled call. Lane s has the same key at every capacity.
     """
-    key, batching = check_lanes(key, seeds, batching)
+    lanes = check_lanes(key, seeds, batching, first_seed, devices)
+    if keep not in ("hits", "totals"):
+        raise bad("keep", keep, "must be 'hits' or 'totals'")
+    if keep == "hits" and len(cuts):
+        raise bad("cuts", list(cuts), "belongs to keep='totals'")
+    kept = check_cuts(cuts, instance.requests) if keep == "totals" else None
     units = [capacity_units(c, instance) for c in capacities]
     groups: dict[int, tuple[Instance, list[int]]] = {}
     for i, capacity in enumerate(units):
@@ -177,7 +232,7 @@ def simulate_capacities(
         runs = [units[i] for i in members]
         for i, result in zip(
             members,
-            _simulate(instance, seen, runs, eviction, seeds, key, batching, progress),
+            _simulate(instance, seen, runs, eviction, lanes, kept, progress),
             strict=True,
         ):
             results[i] = result
@@ -189,59 +244,62 @@ def _simulate(
     seen: Instance,
     capacities: list[int],
     eviction: EvictionPolicy,
-    seeds: int,
-    key: Key[Array, ""],
-    batching: str,
+    lanes: Lanes,
+    cuts: tuple[int, ...] | None,
     progress: Callable[[int], object] | None,
 ) -> list[Result]:
+    """A result per capacity; with ``cuts`` its totals only."""
     rows = rows_of(seen.uncompressed() if eviction.per_unit else seen)
     run = rows.instance
     served = None if eviction.online else path_units(run) <= capacities[0]
     tape = tape_of(run, eviction.prepare(run, served))
     eviction = _on_device(eviction)
-    keys = jax.vmap(lambda s: jax.random.fold_in(key, s))(jnp.arange(seeds))
+    seeds, requests = lanes.seeds, tape.query_length.shape[0]
     lane_capacity = np.repeat(np.asarray(capacities, np.int32), seeds)[:, None]
-    lanes = len(lane_capacity)
-    chunk = _chunk(lanes, tape, batching)
-    hits, faults, compiling = [], [], 0.0
+    keys = lanes.keys()
+    if len(capacities) > 1:
+        keys = keys[np.tile(np.arange(seeds), len(capacities))]
+    footprint = Footprint(
+        shared=size((eviction, tape)),
+        state=size_of_result(init, (), eviction, tape, lane_capacity[0], lanes.key),
+        output=4 * requests,
+        kept=4 * instance.requests if cuts is None else 3 * 8 * len(cuts),
+    )
+    plan = plan_lanes(
+        len(lane_capacity),
+        footprint,
+        lanes.batching,
+        lanes.devices,
+        most=max(1, MAP_CHUNK // requests) if lanes.batching == "map" else len(lane_capacity),
+    )
+    hits = np.empty((plan.lanes if cuts is None else 0, instance.requests), np.int32)
+    totals, compiling = [], 0.0
     begin = time.perf_counter()
-    for a in range(0, lanes, chunk):
-        # the last chunk is filled up with lanes run again, so that all have one shape
-        pick = np.minimum(np.arange(a, a + chunk), lanes - 1)
-        lane_keys = keys if chunk == seeds else keys[pick % seeds]
-        arguments = (eviction, tape, lane_capacity[pick], lane_keys)
-        run_lanes, seconds = program(_jitted, batching, *arguments)
-        compiling += seconds
-        some, fault = run_lanes(*arguments)
-        done = min(chunk, lanes - a)
-        hits.append(np.asarray(some)[:done, rows.query])
-        faults.append(np.asarray(fault)[:done])
+    for call in run_lanes(_jitted, lanes.batching, (eviction, tape), (lane_capacity, keys), plan):
+        some, faults = call.output
+        compiling += call.compile_seconds
+        for fault in faults.tolist():
+            if fault != OK:
+                raise PolicyError(f"eviction policy {eviction.name!r} {FAULTS[fault]}")
+        if cuts is None:
+            hits[call.first : call.stop] = some[:, rows.query]
+        else:
+            totals.append(add_up(instance, some[:, rows.query], cuts))
         if progress is not None:
-            progress(done)
+            progress(call.stop - call.first)
     seconds = time.perf_counter() - begin - compiling
-    for fault in np.concatenate(faults).tolist():
-        if fault != OK:
-            raise PolicyError(f"eviction policy {eviction.name!r} {FAULTS[fault]}")
-    per_lane = np.concatenate(hits).reshape(len(capacities), seeds, -1)
+    kept = hits if cuts is None else join(totals)
     return [
         Result(
             instance=instance,
             policy=eviction.name,
             capacity=capacity,
-            hits=per_lane[i],
+            kept=kept[i * seeds : (i + 1) * seeds],
             seconds=seconds / len(capacities),
             compile_seconds=compiling / len(capacities),
         )
         for i, capacity in enumerate(capacities)
     ]
-
-
-def _chunk(lanes: int, tape: Tape, batching: str) -> int:
-    if batching == "map":
-        most = max(1, MAP_CHUNK // tape.query_length.shape[0])
-    else:
-        most = max(1, VMAP_BYTES // (4 * (8 * tape.edges + 2 * tape.query_length.shape[0])))
-    return min(lanes, most)
 
 
 def caches(

@@ -14,6 +14,7 @@ from kvtheory.cache import EvictionPolicy, padded, tape_of
 from kvtheory.cluster import Cluster
 from kvtheory.cluster_result import ClusterResult
 from kvtheory.dispatch import (
+    ClusterState,
     Fleet,
     SpeedChanges,
     Trace,
@@ -22,18 +23,24 @@ from kvtheory.dispatch import (
     ViewName,
     Warm,
     World,
+    init_cluster,
     run_cluster,
 )
 from kvtheory.errors import InputError, bad
 from kvtheory.eviction.llru import LeafLRU
 from kvtheory.instance import Instance
+from kvtheory.lanes import Footprint, plan_lanes, run_lanes
 from kvtheory.oversize import Oversize, check_oversize
-from kvtheory.programs import program
+from kvtheory.programs import size, size_of_result
 from kvtheory.result import PolicyError
 from kvtheory.router import RoutingPolicy
 from kvtheory.rows import Rows, rows_of
 from kvtheory.simulate import Batching, check_lanes
 from kvtheory.step import FAULTS, OK
+
+# of each query: hits, worker and believed hits; start, first token and end
+TRACE = (np.int32, np.int32, np.int32, np.float64, np.float64, np.float64)
+TRACE_BYTES = sum(np.dtype(dtype).itemsize for dtype in TRACE)
 
 
 def simulate_cluster(
@@ -51,6 +58,8 @@ def simulate_cluster(
     key: Key[Array, ""] | None = None,
     oversize: Oversize = "error",
     batching: Batching = "auto",
+    first_seed: int = 0,
+    devices: Sequence[jax.Device] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> ClusterResult:
     """Route and serve all queries of an instance, on several seeds at once.
@@ -77,21 +86,23 @@ def simulate_cluster(
     believed
         Costs and speeds as the router believes them; by default the true ones, but that it does
         not know of ``speed_changes``.
-    seeds, key, oversize, batching, progress
+    seeds, key, oversize, batching, first_seed, devices, progress
         As for `kvtheory.simulate.simulate`. Eviction and routing have streams of their own.
 
     Raises
     ------
     InputError
-        For bad arguments, or an instance without arrival times.
+        For bad arguments, or an instance without arrival times; before the start if the run does
+        not fit into memory.
     PolicyError
         If the eviction policy breaks the rules, or the router names no worker.
 
     Notes
     -----
-    Times are float64. Memory: O(workers · edges + requests) a lane.
+    Times are float64. Memory: O(workers · edges + requests) for each lane that runs, and 36 bytes
+    for every query of every lane.
     """
-    key, batching = check_lanes(key, seeds, batching)
+    lanes = check_lanes(key, seeds, batching, first_seed, devices)
     if instance.arrival is None:
         raise InputError(
             f"instance {instance.name!r} has no arrival times: pass rate= to its generator, or "
@@ -122,42 +133,46 @@ def simulate_cluster(
     with jax.enable_x64(True):
         row = _row(rows)
         tape = tape_of(rows.instance, eviction.prepare(rows.instance), int(row.max(initial=0)) + 1)
-        size = tape.query_length.shape[0]
+        requests = tape.query_length.shape[0]
         world = World(
             tape=tape,
-            traffic=_traffic(instance, rows.query, size),
+            traffic=_traffic(instance, rows.query, requests),
             fleet=_fleet(cluster),
             believed=_fleet(believed),
             view_capacity=jnp.asarray(trees, jnp.int32),
             refresh=jnp.asarray(refresh or 1.0, jnp.float64),
             block_size=jnp.asarray(instance.block_size, jnp.int32),
-            prepared=_padded(router.prepare(rows.instance, cluster.workers), size),
+            prepared=_padded(router.prepare(rows.instance, cluster.workers), requests),
             row=jnp.asarray(row),
-            end=None if rows.end is None else jnp.zeros(size, jnp.int32).at[row].set(row + 1),
+            end=None if rows.end is None else jnp.zeros(requests, jnp.int32).at[row].set(row + 1),
             warm=_warm(instance, rows),
             speed_changes=_speed_changes(cluster),
         )
         policies = (_on_device(router), _on_device(eviction.stripped()))
-        kind = (view, own_dispatches, batching)
-        keys = jax.vmap(lambda s: jax.random.fold_in(key, s))(jnp.arange(seeds))
-        chunks = [keys[s : s + 1] for s in range(seeds)] if batching == "map" else [keys]
-        lanes: list[Trace] = []
-        seconds = compiling = 0.0
-        for some in chunks:
-            run_lanes, took = program(_jitted, kind, policies, world, some)
-            compiling += took
-            begin = time.perf_counter()
-            lanes.append(jax.block_until_ready(run_lanes(policies, world, some)))
-            seconds += time.perf_counter() - begin
+        kind = (view, own_dispatches, lanes.batching)
+        footprint = Footprint(
+            shared=size((policies, world)),
+            state=size_of_result(_state, (view, own_dispatches), policies, world, lanes.key),
+            output=TRACE_BYTES * len(row),
+            kept=TRACE_BYTES * instance.requests,
+        )
+        # by map a lane at a time, so that progress can be shown
+        most = 1 if lanes.batching == "map" else seeds
+        plan = plan_lanes(seeds, footprint, lanes.batching, lanes.devices, most=most)
+        traces = [np.empty((seeds, instance.requests), dtype) for dtype in TRACE]
+        compiling = 0.0
+        begin = time.perf_counter()
+        for call in run_lanes(_jitted, kind, (policies, world), (lanes.keys(),), plan):
+            compiling += call.compile_seconds
+            for fault in call.output.fault.tolist():
+                if fault != OK:
+                    raise PolicyError(f"eviction policy {eviction.name!r} {FAULTS[fault]}")
+            for trace, some in zip(traces, call.output[:-1], strict=True):
+                trace[call.first : call.stop] = some[:, : instance.requests]
             if progress is not None:
-                progress(len(some))
-    n = instance.requests
-    hits, worker, believed_hits, start, first_token, end = (
-        np.concatenate([np.asarray(lane[i]) for lane in lanes])[:, :n] for i in range(6)
-    )
-    for fault in np.concatenate([np.asarray(lane.fault) for lane in lanes]).tolist():
-        if fault != OK:
-            raise PolicyError(f"eviction policy {eviction.name!r} {FAULTS[fault]}")
+                progress(call.stop - call.first)
+        seconds = time.perf_counter() - begin - compiling
+    hits, worker, believed_hits, start, first_token, end = traces
     if ((worker < 0) | (worker >= cluster.workers)).any():
         raise PolicyError(f"router {router.name!r} named a worker that is not there")
     return ClusterResult(
@@ -193,6 +208,17 @@ def _lanes(
 
 
 _jitted = jax.jit(_lanes, static_argnums=0)
+
+
+def _state(
+    view: ViewName,
+    own_dispatches: bool,
+    policies: tuple[RoutingPolicy, EvictionPolicy],
+    world: World,
+    key: Key[Array, ""],
+) -> ClusterState:
+    """The state of a lane, for its size."""
+    return init_cluster(*policies, View(view, LeafLRU(), own_dispatches), world, key, key)
 
 
 def _on_device(policy: Any) -> Any:

@@ -117,18 +117,6 @@ def test_seeds_matter_where_they_should() -> None:
     assert len(np.unique(simulate(INSTANCE, 8, LeafLRU(), seeds=8).hits, axis=0)) == 1
 
 
-@pytest.mark.parametrize("batching", ["map", "vmap"])
-def test_chunks_of_lanes_change_nothing(batching: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = simulate(INSTANCE, 8, RLT(), seeds=5, batching=batching)
-    tape = tape_of(INSTANCE)
-    monkeypatch.setattr(driver, "MAP_CHUNK", 2 * len(tape.query_length))
-    monkeypatch.setattr(driver, "VMAP_BYTES", 2 * 4 * (8 * tape.edges + 2 * len(tape.query_length)))
-    done: list[int] = []
-    parts = simulate(INSTANCE, 8, RLT(), seeds=5, batching=batching, progress=done.append)
-    assert done == [2, 2, 1]
-    assert (parts.hits == whole.hits).all()
-
-
 def test_capacities_in_all_their_forms() -> None:
     instance = Instance.from_tokens(QUERIES, block_size=16)
     units = instance.tree.units

@@ -43,7 +43,7 @@ class Comparison:
     oversize
         What was done with queries longer than the capacity.
     capacity_units
-        B.
+        B, in units.
     requests, units
         Queries, and the units that they ask for, Σ|q|: hits + misses = units.
     hits, misses
@@ -327,11 +327,12 @@ class _Job:
             key=self.key,
             oversize=self.oversize,
             batching=self.batching,
+            keep="totals",
+            cuts=[self.warmup, self.instance.requests // 2],
             progress=lambda done: self.tell(what, done / lanes),
         )
         if self.warmup:
-            window, hits = self.instance.after(self.warmup), result.hits[:, self.warmup :]
-            result = replace(result, instance=window, hits=hits)
+            result = result.after(self.warmup)
         return self.row(name, policy, result, known)
 
     def row(
