@@ -1,12 +1,14 @@
 # `make` lists the targets. Everything is installed into .venv; nothing outside it is touched.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full lint types bench clean
+.PHONY: help setup demo test test-full lint types docs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 BENCH_STAMP := $(VENV)/.bench-done
+DOCS_STAMP := $(VENV)/.docs-done
+PAGES := build/docs
 # Name an interpreter to overrule the search: make setup PYTHON=/path/to/python
 PYTHON ?=
 DEMO := ratio shared_prefix:groups=32,prompts=16,block_size=16 \
@@ -27,12 +29,17 @@ $(STAMP): pyproject.toml Makefile .ci/find-python
 	@echo "setup: upgrading pip"
 	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
 	@echo "setup: installing kvtheory, its plots, and the tools for tests, lint and builds"
-	@$(BIN)/python -m pip install -qq --editable '.[plot,survey]' --group dev
+	@$(BIN)/python -m pip install -qq --editable '.[plot,survey,sweep,cluster]' --group dev
 	@touch $@
 
 $(BENCH_STAMP): $(STAMP)
 	@echo "bench: installing the libraries to compare with"
 	@$(BIN)/python -m pip install -qq --editable '.[bench]'
+	@touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	@echo "docs: installing Sphinx and what the pages need"
+	@$(BIN)/python -m pip install -qq --group docs
 	@touch $@
 
 demo: $(STAMP) ## eviction policies against the offline optimum on a generated instance
@@ -55,6 +62,11 @@ lint: $(STAMP) ## ruff: rules and formatting
 types: $(STAMP) ## pyrefly: static types
 	@echo "types: pyrefly"
 	@$(BIN)/pyrefly check
+
+docs: $(DOCS_STAMP) ## build the pages into build/docs; warnings and dead links are errors
+	@echo "docs: sphinx"
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs $(PAGES)
+	@$(BIN)/python docs/check_links.py $(PAGES)
 
 bench: $(BENCH_STAMP) ## measure the speed on this machine
 	@$(BIN)/kvtheory bench

@@ -27,6 +27,7 @@ COMMANDS = {
     "adversary": ("adversary", "a hard request sequence for a policy, and how hard it is"),
     "simulate": ("simulate", "routers and eviction policies on several workers"),
     "optimum": ("optimum", "the best that routing and eviction could have done together"),
+    "sweep": ("sweep", "a grid of cells in many processes, kept as they finish"),
     "trace info": ("trace_info", "what a trace or a generated instance contains"),
     "trace convert": ("trace_convert", "write a trace or a generated instance in another format"),
     "policies": ("policies", "every eviction policy with its guarantee and source"),
