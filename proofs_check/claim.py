@@ -134,6 +134,8 @@ class Claim:
         At least one.
     expected
         The verdict that the registry states.
+    drawn
+        The part of a statistical check that depends on the seed; it raises as the check does.
     """
 
     id: str
@@ -149,8 +151,4 @@ class Claim:
     check: Callable[[Any, Task], str]
     mutants: tuple[Mutant, ...]
     expected: Verdict = "holds"
-
-    @property
-    def statistical(self) -> bool:
-        """Whether the check draws, so that it depends on the seed."""
-        return "statistical" in self.method
+    drawn: Callable[[Any, Task], object] | None = None

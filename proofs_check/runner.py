@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kvtheory.errors import bad
 from proofs_check.claim import Claim, Counterexample, Refuted, Task, Undecided, Verdict
 
 
@@ -128,14 +129,23 @@ def repeated(
     tell: Callable[[str], object] = lambda what: None,
     finished: Callable[[int, Verdict], object] = lambda seed, verdict: None,
 ) -> list[int]:
-    """Run a check with consecutive seeds, without mutants; the seeds with another verdict.
+    """Run what a check draws with consecutive seeds, without mutants; the seeds that fail.
 
-    Of a statistical check, as many are to be expected as its error probability says.
+    As many are to be expected as its error probability says.
+
+    Raises
+    ------
+    InputError
+        If the check draws nothing.
     """
+    if claim.drawn is None:
+        raise bad("claim", claim.id, "has a check that draws nothing")
+    drawn = claim.drawn
+    part = replace(claim, check=lambda subject, task: str(drawn(subject, task)))
     failed = []
     for seed in range(first, first + seeds):
         tell(f"{claim.id}: seed {seed}")
-        verdict, _, _ = judged(claim, claim.subject, Task(full, tell, seed))
+        verdict, _, _ = judged(part, claim.subject, Task(full, tell, seed))
         if verdict != claim.expected:
             failed.append(seed)
         finished(seed, verdict)

@@ -16,6 +16,7 @@ from proofs_check.judge.longest import most_gained
 from proofs_check.judge.markov import average_reward
 from proofs_check.mutation import MUTATIONS, mutated
 from proofs_check.replays import FOLDER, load, replay, save
+from proofs_check.runner import repeated
 from proofs_check.show import as_markdown, as_table, detail
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -125,6 +126,35 @@ def test_a_claim_that_is_refuted_as_stated():
 def test_an_error_in_a_check_is_no_verdict():
     with pytest.raises(TypeError):
         run([toy(subject="one")])
+
+
+def unlucky(subject, task):
+    if task.seed % 3 == subject:
+        raise Refuted("bad luck")
+
+
+def test_what_is_drawn_is_repeated_with_many_seeds():
+    seen = []
+    claim = toy(drawn=unlucky, check=lambda subject, task: 1 / 0)
+    failed = repeated(claim, 6, first=2, finished=lambda seed, verdict: seen.append(seed))
+    assert failed == [4, 7]
+    assert seen == [2, 3, 4, 5, 6, 7]
+    with pytest.raises(ValueError, match="draws nothing"):
+        repeated(toy(), 2)
+
+
+def test_statistical_claims_say_what_they_draw():
+    for claim in CLAIMS:
+        assert (claim.drawn is not None) == ("statistical" in claim.method)
+
+
+def test_command_with_many_seeds(capsys, monkeypatch):
+    monkeypatch.setattr("proofs_check.registry.CLAIMS", (toy(drawn=unlucky), toy(id="2")))
+    assert cli.main(["check", "--seeds", "4"]) == 1
+    (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if " toy" in line)
+    assert row[:4] == ["1", "toy", "4", "1"]
+    assert cli.main(["check", "--seeds", "4", "--id", "2"]) == 2
+    assert "leave out --seeds" in capsys.readouterr().err
 
 
 # -- claims ----------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def _repeat(claims: "Sequence[Claim]", options: Options) -> int:
     from kvtheory.report.table import Column, count, duration, table
     from proofs_check.runner import repeated
 
-    drawn = [claim for claim in claims if claim.statistical]
+    drawn = [claim for claim in claims if claim.drawn is not None]
     if not drawn:
         raise InputError("none of these claims has a statistical check: leave out --seeds or --id")
     body, wrong = [], 0

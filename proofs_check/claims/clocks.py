@@ -47,8 +47,7 @@ def check(subject: Subject, task: Task) -> str:
     """Clocks against the literal rule, and the driver against it; then both on a large case."""
     beliefs = _clocks_on_small_trees(subject, task)
     cases = _driver_on_small_cases(subject, task)
-    runs = task.pick(200, 1000)
-    _on_a_large_case(subject, task, runs)
+    runs = _on_a_large_case(subject, task)
     return (
         f"{beliefs} pairs (O, T) reached, clocks integrated in rationals; the law of all hits of "
         f"{cases} small cases; {runs} runs each of driver, clocks and twin on 300 queries, "
@@ -169,15 +168,15 @@ def _driver_on_small_cases(subject: Subject, task: Task) -> int:
     return cases
 
 
-def _on_a_large_case(subject: Subject, task: Task, runs: int) -> None:
-    """Mean misses of the driver and of clocks against the twin's."""
+def _on_a_large_case(subject: Subject, task: Task) -> int:
+    """Mean misses of the driver and of clocks against the twin's; the number of runs of each."""
     import jax
 
     from kvtheory.instance import Instance
     from kvtheory.simulate import simulate
 
     task.tell("a large case")
-    capacity = 40
+    capacity, runs = 40, task.pick(200, 1000)
     rng = np.random.default_rng(3)
     requests = [
         [g, *range(10, 10 + g % 3), 100 + int(rng.integers(8))]
@@ -205,6 +204,7 @@ def _on_a_large_case(subject: Subject, task: Task, runs: int) -> None:
             raise Refuted(
                 f"{name}: {np.mean(found):.1f} misses on average, the twin {np.mean(twin):.1f}"
             )
+    return runs
 
 
 def misses_by_clocks(
@@ -259,6 +259,7 @@ CLAIM = Claim(
     seconds=(10, 120),
     subject=Subject(),
     check=check,
+    drawn=_on_a_large_case,
     mutants=(
         Mutant("clocks of parents run at once", Subject(after_children=False)),
         Mutant("marked units go too", Subject(marked_too=True)),

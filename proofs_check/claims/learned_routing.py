@@ -127,7 +127,7 @@ def _row(
         ["llru"],
         rate=rate,
         seeds=seeds,
-        seed=seed,
+        seed=seed * seeds,  # arrivals have seeds from here on, which no other seed shares
         believed=believed,
         confidence=1 - DELTA,
     )
@@ -160,6 +160,7 @@ CLAIM = Claim(
     seconds=(20, 90),
     subject=Subject(),
     check=check,
+    drawn=check,
     mutants=(
         Mutant("no learning", Subject(service="lbgr:learner=none")),
         Mutant("the latency as target", Subject(service="lbgr:target=latency")),

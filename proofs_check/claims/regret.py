@@ -276,6 +276,7 @@ CLAIM = Claim(
     seconds=(7, 60),
     subject=Subject(),
     check=check,
+    drawn=check,
     mutants=(
         Mutant("Hedge turned round", Subject(hedge=Lover)),
         Mutant("half of Hedge's bound", Subject(bound=lambda n, T: hedge_bound(n, T) / 2)),
