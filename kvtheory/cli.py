@@ -21,6 +21,7 @@ from kvtheory.errors import InputError, unknown
 # name: (module, what it does)
 COMMANDS = {
     "ratio": ("ratio", "eviction policies against the offline optimum"),
+    "curve": ("curve", "hit rates against capacity, with the optimum and the ceiling"),
     "exact": ("exact", "exact ratios of eviction policies on a small tree, with worst cases"),
     "survey": ("survey", "exact ratios on every small tree"),
     "check": ("check", "the claims of the theory, each checked, with mutants"),

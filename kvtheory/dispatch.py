@@ -196,7 +196,7 @@ def arrive(
     stale = view.kind == "stale"
     shown = look if stale else queues
     unseen = jnp.full(workers, -1, jnp.int32)
-    watches = router.watches_prefill
+    starts, prefill = (kind in kinds for kind in (START, FIRST_TOKEN))
     seen = Seen(
         t=t,
         now=now,
@@ -208,9 +208,9 @@ def arrive(
         tree=caches.used,
         capacity=believed.capacity,
         in_flight=shown.in_flight,
-        queued=shown.queued if watches else unseen,
-        pending=shown.pending if watches else unseen,
-        waiting=shown.waiting if watches else unseen,
+        queued=shown.queued if starts else unseen,
+        pending=shown.pending if prefill else unseen,
+        waiting=shown.waiting if starts else unseen,
         work=shown.work,
         true_work=look.true_work if stale else jnp.maximum(queues.free - now, 0.0),
         total=queues.total,
@@ -256,7 +256,9 @@ def arrive(
 
 
 def _kinds(router: RoutingPolicy) -> queueing.Kinds:
-    return queueing.ALL if router.watches_prefill else queueing.ENDS
+    if not router.watches_prefill:
+        return queueing.ENDS
+    return queueing.ALL if router.watches_starts else (FIRST_TOKEN, END)
 
 
 def _poll(queues: Queues, look: Look, serving: State, poll: Scalar, at: Array) -> Look:

@@ -112,6 +112,9 @@ class RoutingPolicy(eqx.Module):
         Whether it looks at starts and first tokens: at ``Seen.queued``, ``pending`` and
         ``waiting``, or by `first_token`. If not, these are −1 and never called, which saves two
         of three events of each query.
+    watches_starts
+        Whether a router that watches the prefill looks at ``Seen.queued`` or ``waiting``. If not,
+        these are −1, which saves one event.
     """
 
     name: ClassVar[str] = ""
@@ -119,6 +122,7 @@ class RoutingPolicy(eqx.Module):
     guarantee: ClassVar[str] = "heuristic"
     randomised: ClassVar[bool] = False
     watches_prefill: ClassVar[bool] = True
+    watches_starts: ClassVar[bool] = True
 
     def prepare(self, instance: Instance, workers: int) -> dict[str, Any]:
         """Arrays made once on the host, with one row per query, for `init`.

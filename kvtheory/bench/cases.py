@@ -1,19 +1,20 @@
 """What is measured. A case is a function from `Setting` to measurements."""
 
-import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kvtheory.bench import rivals
-from kvtheory.bench.measure import Measurement, rate, seconds, timed, times_faster
+from kvtheory.bench.curve_cases import curve
+from kvtheory.bench.measure import Measurement, missing, rate, seconds, timed, times_faster
+from kvtheory.bench.rival_cases import rival, twins
+from kvtheory.bench.setting import BLOCKS, TOKENS, Setting, default_trace
+from kvtheory.bench.step_cases import steps
+from kvtheory.bench.width import width
 from kvtheory.cluster import Cluster
 from kvtheory.cluster_result import ClusterResult
 from kvtheory.errors import unknown
@@ -21,55 +22,15 @@ from kvtheory.eviction import POLICIES, policy
 from kvtheory.instance import Instance
 from kvtheory.instances import shared_prefix, zipf
 from kvtheory.offline.optimum import optimum
-from kvtheory.result import Result
 from kvtheory.routing import ROUTERS, router
 from kvtheory.simulate import simulate
 from kvtheory.simulate_cluster import simulate_cluster
-from kvtheory.testing import TWINS
 from kvtheory.traces import read
 
-TOKENS = 192_000  # capacity on the shared-prefix instance
-BLOCKS = 10_000  # capacity on the conversation trace, blocks of 512 tokens
+__all__ = ["CASES", "Setting", "default_trace", "run"]
+
 LEARNING = ("lbgr", "lbgr_published")
 BY_KEY = ("fifo", "lfu", "mru", "slru", "cost_per_unit", "tail_lru", "node_lru")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What all cases need.
-
-    Parameters
-    ----------
-    repeats
-        Runs of each measurement.
-    trace
-        The Mooncake conversation trace, None if it is not at hand.
-    """
-
-    repeats: int = 5
-    trace: Path | None = None
-
-    @cached_property
-    def gsp(self) -> Instance:
-        """4,096 prompts of 512-8,192 tokens in blocks of 16, half of each shared by 32."""
-        return shared_prefix(block_size=16)
-
-    @cached_property
-    def gsp_tokens(self) -> Instance:
-        """The same, a unit a token."""
-        return shared_prefix(block_size=1)
-
-    @cached_property
-    def conversation(self) -> Instance | None:
-        """The conversation trace."""
-        return None if self.trace is None else read(self.trace)
-
-    def runs(self, instance: Instance, capacity: int, text: str, seeds: int = 1) -> list[Result]:
-        """Runs of a policy; the first has compiled, if anything had to be."""
-        return [
-            simulate(instance, capacity, policy(text), seeds=seeds, oversize="truncate")
-            for _ in range(self.repeats + 1)
-        ]
 
 
 def run(names: Sequence[str] = (), setting: Setting | None = None) -> Iterator[Measurement]:
@@ -100,7 +61,7 @@ def _throughput(
 
 
 def leaf_lru(setting: Setting) -> Iterator[Measurement]:
-    """Leaf LRU, and against libCacheSim's LRU and the plain-Python twin."""
+    """Leaf LRU, and against libCacheSim's LRU."""
     for block, instance, goal, goal_rival in (
         (16, setting.gsp, ">= 5e6", ">= 50"),
         (1, setting.gsp_tokens, "", ">= 2000"),
@@ -111,18 +72,6 @@ def leaf_lru(setting: Setting) -> Iterator[Measurement]:
         )
         yield measured
         yield _against_lru(setting, f"block {block}", instance, capacity, times, goal_rival)
-        if block == 16:
-            part = instance.prefix(max(1, instance.requests // 64))
-            sequences = part.sequences()
-            slow = timed(lambda s=sequences: TWINS["llru"](TOKENS // 16).run(s), 1, warm=False)
-            yield times_faster(
-                "llru against the plain-Python twin",
-                slow,
-                times,
-                share=part.units_requested / instance.units_requested,
-                goal=">= 100",
-                note=f"the twin on the first {part.requests} queries",
-            )
     if setting.conversation is not None:
         measured, times = _throughput(
             setting, "llru, conversation", setting.conversation, BLOCKS, "llru"
@@ -137,9 +86,9 @@ def _against_lru(
     name = f"llru against libcachesim's LRU, {where}"
     try:
         with rivals.unrolled(instance) as path:
-            slow = rivals.lru_seconds(path, capacity, min(3, setting.repeats))
-    except ImportError:
-        return Measurement(name, None, "x", goal=goal, note="needs pip install 'kvtheory[bench]'")
+            slow, _ = rivals.libcachesim_seconds(path, "LRU", capacity, min(3, setting.repeats))
+    except ImportError as error:
+        return missing(name, "x", error, goal=goal)
     return times_faster(name, slow, times, goal=goal, note=f"{instance.units_requested:,} units")
 
 
@@ -283,18 +232,16 @@ def million(setting: Setting) -> Iterator[Measurement]:
         )
 
 
-def default_trace() -> Path | None:
-    """The conversation trace named by KVTHEORY_TRACES or lying in ``../shared/traces``."""
-    folder = Path(os.environ.get("KVTHEORY_TRACES", "../shared/traces"))
-    path = folder / "mooncake" / "conversation_trace.jsonl.gz"
-    return path if path.is_file() else None
-
-
 CASES: dict[str, Callable[[Setting], Iterator[Measurement]]] = {
     "leaf_lru": leaf_lru,
+    "curve": curve,
+    "rivals": rival,
+    "twins": twins,
     "rlt": rlt,
     "by_key": by_key,
     "lanes": lanes,
+    "width": width,
+    "steps": steps,
     "clusters": clusters,
     "building": building,
     "optima": optima,

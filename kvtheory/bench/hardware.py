@@ -6,11 +6,25 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("kvtheory", "jax", "jaxlib", "numpy", "scipy", "cvxpy", "highspy")
+PACKAGES = (
+    "kvtheory",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "cvxpy",
+    "highspy",
+    "libcachesim",
+    "kvcache-simulator",
+)
 
 
 def machine() -> dict[str, str]:
-    """Processor, cores, memory, system and versions, by name."""
+    """Processor, cores, memory, load, system and versions, by name.
+
+    The load is the mean number of processes that wanted a core over the last minute, the
+    benchmark's own included: above the number of cores, times are longer than they need be.
+    """
     import jax
 
     device = jax.devices()[0]
@@ -19,6 +33,7 @@ def machine() -> dict[str, str]:
         "processor": _processor(),
         "cores": f"{len(_cores())} used of {os.cpu_count()}",
         "memory": f"{_memory() / 2**30:.0f} GiB",
+        "load": _load(),
         "system": platform.platform(),
         "python": platform.python_version(),
         "device": f"{device.platform}: {device.device_kind}",
@@ -45,6 +60,10 @@ def _processor() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
 
 
 def _memory() -> int:

@@ -64,6 +64,19 @@ def timed(work: Callable[[], object], repeats: int, warm: bool = True) -> list[f
     return out
 
 
+def timed_apart(work: Callable[[], object], repeats: int) -> tuple[list[float], float]:
+    """Seconds of each run, and what the first one, which does not count, took on top: compiling."""
+    (first,) = timed(work, 1, warm=False)
+    times = timed(work, repeats, warm=False)
+    return times, max(0.0, first - statistics.median(times))
+
+
+def missing(name: str, unit: str, error: ImportError, **more: object) -> Measurement:
+    """No number, for want of a library to compare with."""
+    note = f"needs pip install 'kvtheory[bench]' ({error})"
+    return Measurement(name, None, unit, note=note, **more)  # type: ignore[arg-type]
+
+
 def seconds(name: str, times: list[float], **more: object) -> Measurement:
     """A time."""
     return Measurement(name, statistics.median(times), "s", min(times), max(times), **more)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from kvtheory.commands.output import Progress, print_json, write_csv
-from kvtheory.report.table import Column, duration, table
+from kvtheory.report.table import Column, table
 
 if TYPE_CHECKING:
     from kvtheory.bench import Measurement
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Options:
     """Measure the speed on this machine and print it beside the goals.
 
-    Cases: leaf_lru, rlt, by_key, lanes, clusters, building, optima, million.
+    Cases: leaf_lru, curve, rivals, twins, rlt, by_key, lanes, width, steps, clusters, building,
+    optima, million.
 
     Example: kvtheory bench --only leaf_lru rlt --repeats 9
     """
@@ -37,12 +38,16 @@ class Options:
     """Print a JSON object with the machine and the measurements."""
     csv: Annotated[str | None, arg(metavar="[FILE]")] = None
     """Write the measurements as CSV to a file, or to standard output."""
+    history: Annotated[str | None, arg(metavar="FILE")] = None
+    """Add machine, date, versions and measurements to this file, a JSON object a line."""
+    markdown: Annotated[str | None, arg(metavar="FILE")] = None
+    """Write the page of the documentation into this file."""
 
 
 def run(options: Options) -> int:
     """Print the measurements."""
     from kvtheory.bench.hardware import use_cores
-    from kvtheory.errors import bad
+    from kvtheory.errors import bad, unknown
 
     if options.repeats < 1:
         raise bad("repeats", options.repeats, "must be at least 1")
@@ -50,6 +55,10 @@ def run(options: Options) -> int:
         raise bad("cores", options.cores, "must be at least 1")
     if options.trace is not None and not Path(options.trace).is_file():
         raise bad("trace", options.trace, "is not a file")
+    for key in ("history", "markdown"):
+        file = getattr(options, key)
+        if file is not None and not Path(file).parent.is_dir():
+            raise bad(key, file, "lies in no folder")
     use_cores(options.cores)
     from kvtheory.bench import cases
     from kvtheory.bench.hardware import machine
@@ -57,29 +66,54 @@ def run(options: Options) -> int:
     trace = Path(options.trace) if options.trace else cases.default_trace()
     setting = cases.Setting(options.repeats, trace)
     names = options.only or tuple(cases.CASES)
-    measured: list[Measurement] = []
+    for name in names:
+        if name not in cases.CASES:
+            raise unknown("case", name, cases.CASES)
+    told = machine()
+    groups: list[tuple[str, list[Measurement]]] = []
     try:
         with Progress(len(names)) as progress:
             for name in names:
                 progress(name)
-                measured += cases.run([name], setting)
+                groups.append((name, []))
+                for measured in cases.run([name], setting):
+                    groups[-1][1].append(measured)
                 progress(name, 1)
     finally:  # an interrupt keeps what is finished
-        rows = [m.as_dict() for m in measured]
-        if options.json:
-            print_json({"machine": machine(), "measurements": rows})
-        elif options.csv != "-":
-            print("\n".join(f"{key:10} {value}" for key, value in machine().items()))
-            print("\n" + describe(measured))
-        if options.csv is not None:
-            write_csv(rows, options.csv)
+        _show(options, told, groups)
     if trace is None:
         print("kvtheory: no conversation trace: some cases were left out", file=sys.stderr)
     return 0
 
 
+def _show(
+    options: Options, machine: dict[str, str], groups: "Sequence[tuple[str, list[Measurement]]]"
+) -> None:
+    measured = [m for _, some in groups for m in some]
+    rows = [m.as_dict() for m in measured]
+    if options.json:
+        print_json({"machine": machine, "measurements": rows})
+    elif options.csv != "-":
+        print("\n".join(f"{key:17} {value}" for key, value in machine.items()))
+        print("\n" + describe(measured))
+    if options.csv is not None:
+        write_csv(rows, options.csv)
+    if options.history is not None:
+        from kvtheory.bench import history
+
+        history.append(options.history, machine, measured)
+    if options.markdown is not None:
+        from kvtheory.atomic import atomic
+        from kvtheory.bench.page import page
+
+        with atomic(options.markdown) as file:
+            file.write(page(machine, groups))
+
+
 def describe(measured: "Sequence[Measurement]") -> str:
     """The measurements as a table."""
+    from kvtheory.bench.page import cells
+
     columns = [
         Column("measured", right=False),
         Column("median"),
@@ -91,30 +125,4 @@ def describe(measured: "Sequence[Measurement]") -> str:
         Column("compiling", "s"),
         Column("on", right=False),
     ]
-    words = {True: "yes", False: "NO", None: ""}
-    body = [
-        [
-            m.name,
-            _number(m.value),
-            m.unit,
-            _number(m.low),
-            _number(m.high),
-            _goal(m.goal),
-            words[m.met],
-            "" if m.compile_seconds is None else duration(m.compile_seconds),
-            m.note,
-        ]
-        for m in measured
-    ]
-    return table(columns, body)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _goal(goal: str) -> str:
-    sign, _, bound = goal.partition(" ")
-    return f"{sign} {_number(float(bound))}" if bound else ""
+    return table(columns, [cells(m) for m in measured])

@@ -58,6 +58,10 @@ class AdvisedRouter(RoutingPolicy):
     def watches_prefill(self) -> bool:  # type: ignore[override]
         return any(expert.watches_prefill for expert in self.experts)
 
+    @property
+    def watches_starts(self) -> bool:  # type: ignore[override]
+        return any(e.watches_prefill and e.watches_starts for e in self.experts)
+
     @abc.abstractmethod
     def start(self, requests: int, workers: int) -> tuple[Any, Any]:
         """What is learned of the experts and what is noted, before the first query."""

@@ -51,6 +51,7 @@ class DualMap(RoutingPolicy):
 
     name: ClassVar[str] = "dualmap"
     source: ClassVar[str] = "DualMap"
+    watches_starts: ClassVar[bool] = False
 
     def __check_init__(self) -> None:
         if self.prefix < 1:

@@ -31,6 +31,7 @@ class Dynamo(BookkeepingRouter):
 
     name: ClassVar[str] = "dynamo"
     source: ClassVar[str] = "NVIDIA Dynamo KV router, August 2025"
+    watches_starts: ClassVar[bool] = False
 
     def prefill(self, seen: Seen) -> Float[Array, " workers"]:
         """The prefill term of each worker."""

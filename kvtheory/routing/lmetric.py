@@ -14,6 +14,7 @@ class LMetric(RoutingPolicy):
 
     name: ClassVar[str] = "lmetric"
     source: ClassVar[str] = "LMetric"
+    watches_starts: ClassVar[bool] = False
 
     def init(
         self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]

@@ -54,6 +54,10 @@ class Watched(RoutingPolicy):
     def watches_prefill(self) -> bool:  # type: ignore[override]
         return self.policy.watches_prefill
 
+    @property
+    def watches_starts(self) -> bool:  # type: ignore[override]
+        return self.policy.watches_starts
+
     def init(
         self, tape: Tape, workers: int, prepared: dict[str, Array], key: Key[Array, ""]
     ) -> tuple[Any, Array]:
