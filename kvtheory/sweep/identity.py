@@ -7,7 +7,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("kvtheory", "jax", "numpy")
-UNCONCERNED = {"bench", "commands", "online", "report", "testing"}  # no number of a cell is theirs
+UNCONCERNED = {
+    "bench",
+    "commands",
+    "curve",
+    "online",
+    "report",
+    "testing",
+}  # no number of a cell is theirs
 
 
 def name_of(value: object) -> str:
