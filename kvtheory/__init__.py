@@ -16,7 +16,16 @@ _HOME = {
     "Router": "kvtheory.online",
 }
 
-__all__ = ["Cluster", "InputError", "Instance", "PrefixCache", "PrefixTree", "Result", "Router"]
+__all__ = [
+    "Cluster",
+    "InputError",
+    "Instance",
+    "PrefixCache",
+    "PrefixTree",
+    "Result",
+    "Router",
+    "cite",
+]
 
 try:
     __version__ = version("kvtheory")
@@ -27,8 +36,10 @@ except PackageNotFoundError:  # run from a source tree that is not installed
 def __getattr__(name: str) -> object:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
+    if name == "cite":
+        return importlib.import_module("kvtheory.cite")  # a module that is called
     raise AttributeError(f"module 'kvtheory' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted({*globals(), *__all__})

@@ -17,7 +17,7 @@ def affinity_trap(workers: int = 4, queries: int = 256, shared: int = 16, own: i
     Parameters
     ----------
     workers
-        M.
+        Number of workers, M.
     queries
         n.
     shared, own

@@ -26,7 +26,7 @@ def load_trap(
     workers
         M, at least 2.
     rounds
-        R.
+        Number of rounds, R.
     length
         ℓ, units of a chain and of each cache.
     saving
