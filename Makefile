@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml Makefile .ci/find-python
 	@echo "setup: upgrading pip"
 	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
 	@echo "setup: installing kvtheory, its plots, and the tools for tests, lint and builds"
-	@$(BIN)/python -m pip install -qq --editable '.[plot,survey,sweep,cluster]' --group dev
+	@$(BIN)/python -m pip install -qq --editable '.[plot,survey,sweep,cluster,report]' --group dev
 	@touch $@
 
 $(BENCH_STAMP): $(STAMP)

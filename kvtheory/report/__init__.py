@@ -1,1 +1,1 @@
-"""What people look at: text tables and figures."""
+"""What people look at: text tables, figures and pages."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kvtheory.cross_table import QUANTILES, CrossRow
-from kvtheory.report.plot import COLOURS, MARKERS, _axes, blank
+from kvtheory.report.plot import COLOURS, MARKERS, _axes, blank, plain_logarithm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,9 @@ def latencies(rows: Sequence[CrossRow], ax: "Axes | None" = None) -> "Axes":
         ax.set_xscale("log")
         # the fastest queries of a run are not worth decades of empty paper
         low = min(np.quantile(v[v > 0], 0.02) for v in values if (v > 0).any())
-        ax.set_xlim(max(low, np.max(values) / 1e5), 1.2 * np.max(values))
+        left, right = max(low, np.max(values) / 1e5), 1.2 * np.max(values)
+        ax.set_xlim(left, right)
+        plain_logarithm(ax, left, right)
     ax.set_ylim(0, 1.01)
     ax.set_xlabel("latency (s)")
     ax.set_ylabel("share of queries")

@@ -11,13 +11,16 @@ from kvtheory.ratio.comparison import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Okabe and Ito's colours: told apart by readers with any common colour vision. Yellow is left out,
 # it is too pale for lines; markers differ too.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
+OPTIMUM_COLOUR = "#000000"
 MARKERS = "osD^vPX<>*"
 FORMATS = ("png", "pdf", "svg")
+LEGEND_LETTERS = 56  # beside each other below axes of 5 inches
 
 
 def ratios(rows: Sequence[Comparison], ax: "Axes | None" = None) -> "Axes":
@@ -67,7 +70,7 @@ def hit_rates(rows: Sequence[Comparison], ax: "Axes | None" = None) -> "Axes":
         ax.plot(
             capacities,
             [best[c] for c in capacities],
-            color="black",
+            color=OPTIMUM_COLOUR,
             linestyle="--",
             label="optimum",
         )
@@ -76,7 +79,7 @@ def hit_rates(rows: Sequence[Comparison], ax: "Axes | None" = None) -> "Axes":
             ax.bar(i, row.hit_rate_units, color=COLOURS[i % len(COLOURS)], width=0.7)
         ax.set_xticks(range(len(rows)), [row.policy for row in rows], **_slant(rows))
         if math.isfinite(_best(rows[0])):
-            ax.axhline(_best(rows[0]), color="black", linestyle="--", label="optimum")
+            ax.axhline(_best(rows[0]), color=OPTIMUM_COLOUR, linestyle="--", label="optimum")
     ax.axhline(ceiling, color="0.4", linestyle=":", label="ceiling (cache of any size)")
     ax.set_ylim(0, min(1.0, 1.15 * max(ceiling, *(row.hit_rate_units for row in rows))) or 1)
     ax.set_ylabel("hit rate (units)")
@@ -122,6 +125,50 @@ def blank(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def capacity_axis(ax: "Axes", low: float, high: float) -> None:
+    """Capacities to the right, in logarithm if they span more than a factor of ten."""
+    if high > 10 * low:
+        ax.set_xscale("log")
+        plain_logarithm(ax, low, high)
+    else:
+        plain_counts(ax.xaxis)
+    ax.set_xlabel("capacity (units)")
+
+
+def plain_counts(axis: "Axis") -> None:
+    """Numbers of things on a linear axis: 5,000, and 1.5 M from a million on."""
+
+    def written(value: float, position: float) -> str:
+        large = max(map(abs, axis.get_view_interval())) >= 1e6
+        return f"{value / 1e6:g} M" if large and value else f"{value:,g}"
+
+    axis.set_major_formatter(written)
+
+
+def plain_logarithm(ax: "Axes", low: float, high: float) -> None:
+    """Numbers instead of powers of ten on a logarithmic axis to the right."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    near = high < 500 * low  # room for numbers between the powers
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if near else (1.0,), numticks=12))
+    ax.xaxis.set_major_formatter(lambda value, position: short(value))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def short(value: float) -> str:
+    """A round number in few letters.
+
+    Examples
+    --------
+    >>> [short(x) for x in (0.02, 500, 20_000, 1e6)]
+    ['0.02', '500', '20 k', '1 M']
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g} {letter}"
+    return f"{value:g}"
+
+
 def _axes(ax: "Axes | None") -> "Axes":
     return blank(6.0, 4.2).subplots() if ax is None else ax
 
@@ -143,9 +190,8 @@ def _against_capacity(ax: "Axes", rows: Sequence[Comparison], key: str, *, band:
             low, high = [row.ratio_low for row in mine], [row.ratio_high for row in mine]
             ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
     capacities = _capacities(rows)
-    if capacities and capacities[-1] > 10 * capacities[0]:
-        ax.set_xscale("log")
-    ax.set_xlabel("capacity (units)")
+    if capacities:
+        capacity_axis(ax, capacities[0], capacities[-1])
     _legend(ax)
 
 
@@ -178,8 +224,24 @@ def _title(rows: Sequence[Comparison]) -> str:
     return source if len(capacities) > 1 else f"{source}\n{capacities[0]:,} units"
 
 
-def _legend(ax: "Axes") -> None:
+def _legend(ax: "Axes", below: float = -0.14) -> None:
     # below the axes, where it covers no line
     ax.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, frameon=False, fontsize="small"
+        loc="upper center",
+        bbox_to_anchor=(0.5, below),
+        ncols=legend_columns(ax.get_legend_handles_labels()[1]),
+        frameon=False,
+        fontsize="small",
     )
+
+
+def legend_columns(labels: Sequence[str], most: int = 3) -> int:
+    """Columns of a legend that is no wider than its axes.
+
+    Examples
+    --------
+    >>> legend_columns(["llru", "rlt"] * 3), legend_columns(["exp4:experts=lbgr+max_hit"] * 3)
+    (3, 2)
+    """
+    longest = sorted(map(len, labels), reverse=True)
+    return max([1, *(n for n in range(2, most + 1) if sum(longest[:n]) <= LEGEND_LETTERS)])

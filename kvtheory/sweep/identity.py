@@ -7,14 +7,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("kvtheory", "jax", "numpy")
+# No number of a cell is theirs.
 UNCONCERNED = {
-    "bench",
-    "commands",
-    "curve",
-    "online",
-    "report",
-    "testing",
-}  # no number of a cell is theirs
+    *("bench", "commands", "curve", "online", "report", "testing"),
+    *("cite.py", "cli.py", "plot.py"),
+}
 
 
 def name_of(value: object) -> str:
