@@ -575,10 +575,14 @@ def test_a_layered_policy_with_the_oldest_victim_is_leaf_lru() -> None:
 
 
 @pytest.mark.slow
-def test_priorities_beat_stems_on_a_tree_of_seven_units() -> None:
-    tree = "parents:-1,-1,-1,-1,0,1,2"
-    assert exact("layered:victim=priority", tree, 5).fraction == Fraction(169, 90)
-    assert exact("lrlt:stem=true", tree, 5).fraction == Fraction(91, 48)
+def test_priorities_beat_stems_on_the_two_trees_where_stems_are_above_the_least_ratio() -> None:
+    for tree, stems, priority in (
+        ("parents:-1,0,-1,2,-1,4,-1", "91/48", "169/90"),
+        ("parents:-1,0,-1,2,-1,-1,-1", "301/144", "25/12"),
+    ):
+        assert exact("lrlt:stem=true", tree, 5).fraction == Fraction(stems)
+        assert exact("layered:victim=cache", tree, 5).fraction == Fraction(stems)
+        assert exact("layered:victim=priority", tree, 5).fraction == Fraction(priority)
 
 
 @pytest.mark.slow
