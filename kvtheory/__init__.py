@@ -4,7 +4,6 @@ The names below are loaded when they are first used, so that importing the packa
 """
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 
 _HOME = {
     "Cluster": "kvtheory.cluster",
@@ -27,15 +26,17 @@ __all__ = [
     "cite",
 ]
 
-try:
-    __version__ = version("kvtheory")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "0+unknown"
-
 
 def __getattr__(name: str) -> object:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("kvtheory")
+        except PackageNotFoundError:  # run from a source tree that is not installed
+            return "0+unknown"
     if name == "cite":
         return importlib.import_module("kvtheory.cite")  # a module that is called
     raise AttributeError(f"module 'kvtheory' has no attribute {name!r}")

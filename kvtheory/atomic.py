@@ -35,11 +35,11 @@ def atomic(path: str | Path, mode: str = "w") -> Generator[IO[Any]]:
         raise InputError(f"{path}: the folder {str(path.parent)!r} does not exist")
     path = path.resolve()  # a link keeps pointing where it did
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
-    try:
-        file = part.open(mode.replace("w", "x"), encoding=encoding, newline=newline)
-    except PermissionError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
-    try:
+    try:  # from here on, so that an interrupt between opening and writing leaves nothing either
+        try:
+            file = part.open(mode.replace("w", "x"), encoding=encoding, newline=newline)
+        except PermissionError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
         with file:
             yield file
             file.flush()

@@ -6,13 +6,11 @@ command is a module of `kvtheory.commands` with a frozen dataclass ``Options`` a
 """
 
 import contextlib
+import errno
 import importlib
 import io
 import os
-import re
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,27 +20,47 @@ from kvtheory.errors import InputError, unknown
 COMMANDS = {
     "ratio": ("ratio", "eviction policies against the offline optimum"),
     "curve": ("curve", "hit rates against capacity, with the optimum and the ceiling"),
-    "exact": ("exact", "exact ratios of eviction policies on a small tree, with worst cases"),
+    "exact": ("exact", "exact ratios on a small tree, with worst cases"),
     "survey": ("survey", "exact ratios on every small tree"),
     "check": ("check", "the claims of the theory, each checked, with mutants"),
     "adversary": ("adversary", "a hard request sequence for a policy, and how hard it is"),
     "simulate": ("simulate", "routers and eviction policies on several workers"),
     "optimum": ("optimum", "the best that routing and eviction could have done together"),
     "sweep": ("sweep", "a grid of cells in many processes, kept as they finish"),
+    "report": ("report", "one page of a comparison or a sweep, for people"),
     "trace info": ("trace_info", "what a trace or a generated instance contains"),
     "trace convert": ("trace_convert", "write a trace or a generated instance in another format"),
     "policies": ("policies", "every eviction policy with its guarantee and source"),
     "routers": ("routers", "every router with its guarantee and source"),
     "generators": ("generators", "every generator of instances with its parameters"),
     "bench": ("bench", "measure the speed on this machine"),
+    "completion": ("completion", "a script that lets a shell complete commands and options"),
 }
 OK, FAILED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
 _NO_SUCH = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+# what each exit code means; docs/reference/commands.md says more
+EXIT_CODES = {
+    OK: "done",
+    FAILED: "some of it failed and the rest was printed, or all of it failed",
+    BAD_INPUT: "bad input",
+    INTERRUPTED: "interrupted by Ctrl-C",
+    BROKEN_PIPE: "the reader of the output left",
+    TERMINATED: "terminated",
+}
+_ADVICE = {
+    errno.EACCES: "check its permissions",
+    errno.EISDIR: "name a file in it",
+    errno.ENOENT: "check the name",
+    errno.ENOSPC: "make room, or write elsewhere",
+    errno.ENOTDIR: "check the name",
+    errno.EROFS: "write elsewhere",
+}
 
 HELP = """\
 usage: kvtheory COMMAND [OPTIONS]
 
-KV-cache eviction on prefix trees: policies, the offline optimum, competitive ratios.
+KV-cache eviction on prefix trees: policies, the offline optimum, competitive
+ratios.
 
 commands:
 {commands}
@@ -55,10 +73,10 @@ options:
   --debug      with any command: show where an error comes from
 
 exit codes:
-  0 done; 1 some of it failed, the rest was printed; 2 bad input; 130 interrupted
+{codes}
 
 example:
-  kvtheory ratio shared_prefix:groups=32,prompts=16 --eviction llru rlt fifo --capacity 5%"""
+  kvtheory ratio shared_prefix:groups=32,prompts=16 --eviction llru rlt"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,11 +84,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started it
+            setattr(sys, name, io.StringIO())
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without ∞ gets ? and no traceback
             stream.reconfigure(errors="replace")
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)  # as Ctrl-C: what is finished is shown
+    from kvtheory.commands.interrupts import interruptible
+
+    with interruptible():
+        return _answered(arguments, debug=debug)
+
+
+def _answered(arguments: list[str], *, debug: bool) -> int:
+    """Run one command; what goes wrong becomes a line or two and an exit code."""
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -91,8 +118,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if debug:
             raise
-        _say(f"error: {error.filename or ''}: {error.strerror or error}".replace(": :", ":"))
+        _say(f"error: {_of_file(error)}")
         return BAD_INPUT if isinstance(error, _NO_SUCH) else FAILED
+    except MemoryError as error:
+        if debug:
+            raise
+        _say(
+            f"error: not enough memory: {_one_line(str(error))}\ntake less of it: fewer requests, "
+            "seeds or capacities"
+        )
+        return FAILED
     except Exception as error:
         if debug:
             raise
@@ -103,13 +138,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _terminate(number: int, frame: object) -> None:
-    raise KeyboardInterrupt(number)
-
-
 def _run(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("--help", "-h", "help"):
-        print(HELP.format(commands=_listing(COMMANDS)))
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    if not arguments or arguments[0] in ("--help", "-h"):
+        print(HELP.format(commands=_listing(COMMANDS), codes=_codes()))
         return OK if arguments else BAD_INPUT
     if arguments[0] == "--version":
         from importlib.metadata import version
@@ -117,6 +150,8 @@ def _run(arguments: list[str]) -> int:
         print(f"kvtheory {version('kvtheory')}")
         return OK
     first = arguments[0]
+    if not first or first.startswith("-"):
+        raise InputError(f"{first!r} is no command (kvtheory --help lists them)")
     group = {name: what for name, what in COMMANDS.items() if name.split()[0] == first}
     if not group:
         raise unknown("command", first, COMMANDS)
@@ -129,27 +164,36 @@ def _run(arguments: list[str]) -> int:
         if name not in group:
             raise unknown("command", name, group)
     module = importlib.import_module(f"kvtheory.commands.{COMMANDS[name][0]}")
+    if "--help" in rest or "-h" in rest:
+        from kvtheory.commands.help import help_text
+
+        print(help_text(name, module.Options))
+        return OK
     return module.run(_options(module.Options, name, rest))
 
 
 def _options(options: type, name: str, arguments: list[str]) -> Any:
+    from kvtheory.commands.arguments import check
+    from kvtheory.commands.option import options_of
+
+    arguments = _optional_values(arguments)
+    try:
+        check(arguments, options_of(options))
+    except InputError as error:
+        raise InputError(f"{error} (kvtheory {name} --help)") from None
     import tyro
 
     complaint = io.StringIO()
-    complaint.isatty = sys.stderr.isatty  # type: ignore[method-assign]
     try:
         with contextlib.redirect_stderr(complaint):
             return tyro.cli(
                 options,
                 prog=f"kvtheory {name}",
-                args=_optional_values(arguments),
+                args=arguments,
                 config=(tyro.conf.FlagCreatePairsOff,),
             )
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        told = _unboxed(complaint.getvalue())
-        raise InputError(f"{told} (kvtheory {name} --help)") from None
+    except SystemExit:
+        raise InputError(_unboxed(complaint.getvalue())) from None
 
 
 def _optional_values(arguments: list[str]) -> list[str]:
@@ -163,26 +207,16 @@ def _optional_values(arguments: list[str]) -> list[str]:
 
 
 def _unboxed(text: str) -> str:
-    """What the option parser says in a frame of several lines, in one.
+    """The first paragraph of what the parser says in a frame: what is wrong with the options."""
+    import re
 
-    The first paragraph says what is wrong; the others repeat the help of options that are meant
-    or missing, of which the names are enough.
-    """
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     lines = [line[2:].rstrip(" │") for line in text.splitlines() if line[:1] in ("│", " ")]
     if "│" not in text:  # without drawing characters the title is a paragraph of its own
         lines = lines[2:]
     rules = (i for i, line in enumerate(lines) if line.startswith(("───", "---")))
-    rule = next(rules, len(lines))
-    first, others = lines[:rule], lines[rule:]
-    told = _one_line(" ".join(line for line in first if not line.startswith("    ")))
-    if told.startswith("Missing from"):
-        names = [line.strip() for line in first if re.match(r" {4}\S", line)]
-        return f"missing: {', '.join(names)}"
-    similar = dict.fromkeys(re.findall(r"^ {4}(--[\w-]+)", "\n".join(others), re.MULTILINE))
-    if told.startswith("Unrecognized") and similar:
-        told += f": did you mean {' or '.join(sorted(similar))}?"
-    return told or _one_line(text)
+    told = " ".join(lines[: next(rules, len(lines))])
+    return _one_line(told or text).removeprefix("Error parsing Options: ")
 
 
 def _one_line(text: str, limit: int = 300) -> str:
@@ -192,6 +226,19 @@ def _one_line(text: str, limit: int = 300) -> str:
 
 def _listing(commands: dict[str, tuple[str, str]]) -> str:
     return "\n".join(f"  {name:14} {what}" for name, (_, what) in commands.items())
+
+
+def _codes() -> str:
+    return "\n".join(f"  {code:<4} {what}" for code, what in EXIT_CODES.items())
+
+
+def _of_file(error: OSError) -> str:
+    """What went wrong, with which file, and what to do."""
+    parts = [str(error.filename)] if error.filename is not None else []
+    parts.append(error.strerror or _one_line(str(error)))
+    if error.errno in _ADVICE:
+        parts.append(_ADVICE[error.errno])
+    return ": ".join(parts)
 
 
 def _say(text: str) -> None:

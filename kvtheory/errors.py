@@ -1,6 +1,5 @@
 """Errors for bad input: each names the argument, its value and the rule it breaks."""
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -18,6 +17,8 @@ def bad(argument: str, value: object, rule: str) -> InputError:
 
 def unknown(kind: str, name: str, options: Iterable[str]) -> InputError:
     """The error for a name that is not among ``options``, with the nearest of them."""
+    import difflib
+
     options = sorted(options)
     near = difflib.get_close_matches(name, options, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(options)}"

@@ -138,4 +138,4 @@ def test_bad_grids(capsys, tmp_path: Path, grid: str) -> None:
         Path(grid).write_text(text)
         assert words in refused(capsys, grid, "--out", str(out))
     assert not out.exists()
-    assert "No such file" in refused(capsys, str(tmp_path / "none.toml"), "--out", str(out))
+    assert "is no file" in refused(capsys, str(tmp_path / "none.toml"), "--out", str(out))

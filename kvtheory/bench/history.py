@@ -12,8 +12,8 @@ def append(path: str | Path, machine: Mapping[str, str], measured: Sequence[Meas
     """Add a run to the end of the file: date, machine and versions, and the measurements."""
     line = {"machine": dict(machine), "measurements": [m.as_dict() for m in measured]}
     text = json.dumps(line, ensure_ascii=False, allow_nan=False)
-    with Path(path).open("a", encoding="utf-8") as file:
-        file.write(text + "\n")
+    with Path(path).open("ab", buffering=0) as file:  # one write, so that no half line is left
+        file.write(f"{text}\n".encode())
 
 
 def read(path: str | Path) -> list[tuple[dict[str, str], list[Measurement]]]:

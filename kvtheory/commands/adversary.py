@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from kvtheory.commands.output import Progress, print_json
+from kvtheory.commands.output import Progress, check_files, naming, print_json
 from kvtheory.report.table import Column, count, decimal, duration, interval, table
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Options:
     capacity: str | None = None
     """Capacity; by default the one that the generator is told."""
     seeds: int = 256
-    """Lanes of a randomised policy on which the sequence is judged."""
+    """Seeds of a randomised policy, one run each, on which the sequence is judged."""
     seed: int = 0
     """Seed of the policy, and of the search."""
     confidence: float = 0.95
@@ -69,10 +69,13 @@ class Options:
 
 def run(options: Options) -> int:
     """Print how hard the sequence is, and write it."""
-    from kvtheory.errors import InputError, bad
+    from kvtheory.errors import InputError, bad, unknown
 
     if not 0 <= options.seed < 2**32:
         raise bad("seed", options.seed, "must lie between 0 and 2^32 - 1")
+    if options.seeds < 1:
+        raise bad("seeds", options.seeds, "must be at least 1")
+    check_files(out=options.out, checkpoint=options.checkpoint)
     if options.out is not None:
         if not options.out.removesuffix(".gz").removesuffix(".xz").endswith((".jsonl", ".npz")):
             raise bad("out", options.out, "must end in .jsonl or .npz (or these with .gz or .xz)")
@@ -83,8 +86,10 @@ def run(options: Options) -> int:
     if name == "search":
         row, instance = _searched(options)
     else:
-        from kvtheory.instances import TRAPS
+        from kvtheory.instances import GENERATORS, TRAPS
 
+        if name not in GENERATORS:
+            raise unknown("generator", name, [*GENERATORS, "search"])
         row, instance = (_trap if name in TRAPS else _generated)(options)
     row["requests"] = instance.requests
     row["seconds"] = time.perf_counter() - began
@@ -95,7 +100,8 @@ def run(options: Options) -> int:
     if options.out is not None:
         from kvtheory.traces import write
 
-        write(instance, options.out)
+        with naming(options.out):
+            write(instance, options.out)
         print(f"{options.out}: {instance.requests:,} requests", file=sys.stderr)
     return 0
 
@@ -109,7 +115,7 @@ def _searched(options: Options) -> "tuple[dict[str, Any], Instance]":
         raise InputError(f"{options.name!r}: search has options, such as --length, not parameters")
     with Progress(options.generations + 1) as progress:
         result = search(
-            options.against or "llru",
+            "llru" if options.against is None else options.against,
             options.tree,
             _whole(options.capacity),
             queries=asked(options.queries),
@@ -142,10 +148,12 @@ def _generated(options: Options) -> "tuple[dict[str, Any], Instance]":
     from kvtheory.ratio.empirical import empirical_ratio
     from kvtheory.simulate import simulate
 
-    against = options.against or "llru"
+    against = "llru" if options.against is None else options.against
     policy = parse_policy(against)
     instance = generate(_told(options.name, "policy", against))
-    capacity = options.capacity or instance.parameters.get("capacity")
+    capacity = options.capacity
+    if capacity is None:
+        capacity = instance.parameters.get("capacity")
     if capacity is None:
         raise InputError(f"{instance.name!r} is made for any capacity: pass --capacity")
     size = capacity_units(capacity, instance)  # type: ignore[arg-type]
@@ -177,7 +185,7 @@ def _trap(options: Options) -> "tuple[dict[str, Any], Instance]":
     from kvtheory.routing import router as parse_router
     from kvtheory.simulate_cluster import simulate_cluster
 
-    against = options.against or "lbgr"
+    against = "lbgr" if options.against is None else options.against
     router = parse_router(against)
     instance, cluster = with_cluster(_told(options.name, "router", against))
     randomised = router.randomised

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from kvtheory.commands.output import Progress, print_json, write_csv
+from kvtheory.commands.output import Progress, check_files, naming, print_json, write_csv
 from kvtheory.report.table import Column, table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Options:
     Cases: leaf_lru, curve, rivals, twins, rlt, by_key, lanes, width, steps, clusters, building,
     optima, million.
 
-    Example: kvtheory bench --only leaf_lru rlt --repeats 9
+    Example: kvtheory bench --only rlt --repeats 3
     """
 
     only: tuple[str, ...] = ()
@@ -55,10 +55,7 @@ def run(options: Options) -> int:
         raise bad("cores", options.cores, "must be at least 1")
     if options.trace is not None and not Path(options.trace).is_file():
         raise bad("trace", options.trace, "is not a file")
-    for key in ("history", "markdown"):
-        file = getattr(options, key)
-        if file is not None and not Path(file).parent.is_dir():
-            raise bad(key, file, "lies in no folder")
+    check_files(csv=options.csv, history=options.history, markdown=options.markdown)
     use_cores(options.cores)
     from kvtheory.bench import cases
     from kvtheory.bench.hardware import machine
@@ -101,12 +98,13 @@ def _show(
     if options.history is not None:
         from kvtheory.bench import history
 
-        history.append(options.history, machine, measured)
+        with naming(options.history):
+            history.append(options.history, machine, measured)
     if options.markdown is not None:
         from kvtheory.atomic import atomic
         from kvtheory.bench.page import page
 
-        with atomic(options.markdown) as file:
+        with naming(options.markdown), atomic(options.markdown) as file:
             file.write(page(machine, groups))
 
 

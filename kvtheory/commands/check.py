@@ -4,10 +4,11 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvtheory.commands.output import Progress, print_json
-from kvtheory.errors import InputError
+from kvtheory.commands.output import Progress, check_files, naming, print_json
+from kvtheory.errors import InputError, bad
 from kvtheory.report.table import MISSING
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ def run(options: Options) -> int:
     from proofs_check.runner import run as run_checks
     from proofs_check.show import as_markdown, as_table, detail
 
+    if options.seeds < 1:
+        raise bad("seeds", options.seeds, "must be at least 1")
+    check_files(figure=options.figure)
+    folder = None if options.counterexamples is None else Path(options.counterexamples)
+    if options.counterexamples == "" or (folder and folder.exists() and not folder.is_dir()):
+        raise bad("counterexamples", options.counterexamples, "is no folder; name one")
     if options.markdown:
         print(as_markdown(CLAIMS), end="")
         return 0
@@ -81,17 +88,16 @@ def run(options: Options) -> int:
             if not options.list:
                 print("\n\n".join(map(detail, rows)), end="\n\n")
             print(as_table(rows))
-    if options.counterexamples:
-        from pathlib import Path
-
+    if folder is not None:
         from proofs_check.replays import save
 
         found = [(row.claim.id, row.counterexample) for row in rows if row.counterexample]
-        save(found, Path(options.counterexamples))
-    if options.figure:
+        save(found, folder)
+    if options.figure is not None:
         from proofs_check.worse_map import draw
 
-        draw(options.figure)
+        with naming(options.figure):
+            draw(options.figure)
     wrong = failures(rows)
     for line in wrong:
         print(f"kvtheory: {line}", file=sys.stderr)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import arg
 
-from kvtheory.commands.output import Progress, print_json, write_csv
+from kvtheory.commands.output import Progress, check_files, naming, print_json, write_csv
 from kvtheory.commands.source import SourceOptions
 from kvtheory.report.table import Column, count, decimal, duration, table
 
@@ -35,7 +35,7 @@ class Options(SourceOptions):
     optimum: bool = False
     """Add the optimum, with forced admission."""
     seeds: int = 16
-    """Lanes of a randomised policy; the others run once."""
+    """Seeds of a randomised policy, one run each; the others run once."""
     seed: int = 0
     """Seed of the policies' random streams."""
     oversize: Literal["error", "truncate", "skip"] = "error"
@@ -52,10 +52,7 @@ class Options(SourceOptions):
 
 def run(options: Options) -> int:
     """Print the curves."""
-    if options.plot is not None:
-        from kvtheory.report.plot import check_path
-
-        check_path(options.plot)
+    check_files(csv=options.csv, plot=options.plot)
     import jax
 
     from kvtheory.curve.points import curve
@@ -100,7 +97,8 @@ def _show(options: Options, points: "Sequence[CurvePoint]") -> None:
 
         figure = blank(7.0, 4.6)
         hit_rate_curves(points, figure.subplots())
-        save(figure, options.plot)
+        with naming(options.plot):
+            save(figure, options.plot)
 
 
 def describe(points: "Sequence[CurvePoint]") -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import arg
 
 from kvtheory.commands.cluster import ClusterOptions
-from kvtheory.commands.output import Progress, print_json
+from kvtheory.commands.output import Progress, check_files, naming, print_json
+from kvtheory.errors import bad
 from kvtheory.report.table import Column, count, duration, table
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class Options(ClusterOptions):
 
 def run(options: Options) -> int:
     """Print the interval."""
+    check_files(schedule=options.schedule)
+    if not 0 <= options.mip_gap < math.inf:
+        raise bad("mip_gap", options.mip_gap, "must be finite and not negative")
+    if not 0 <= options.seed < 2**32:
+        raise bad("seed", options.seed, "must lie between 0 and 2^32 - 1")
     from kvtheory.offline.joint import joint_optimum
 
     instance = options.instance()
@@ -76,7 +82,8 @@ def run(options: Options) -> int:
             progress=tell,
         )
     if options.schedule is not None:
-        found.schedule.save(options.schedule)
+        with naming(options.schedule):
+            found.schedule.save(options.schedule)
     if options.json:
         print_json(as_dict(found))
     else:

@@ -1,13 +1,18 @@
-"""What the commands share: JSON, CSV and a progress bar."""
+"""What the commands share: JSON, CSV, a progress bar, and checks of files to be written."""
 
 import csv
 import json
 import math
+import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from kvtheory.errors import InputError, bad
 
 
 def print_json(value: object) -> None:
@@ -22,8 +27,56 @@ def write_csv(rows: Sequence[Mapping[str, object]], path: str) -> None:
         return
     from kvtheory.atomic import atomic
 
-    with atomic(path) as file:
+    with naming(path), atomic(path) as file:
         _csv(rows, file)
+
+
+def check_files(**files: str | None) -> None:
+    """Whether files can be written, before the work and not after it; None is no file.
+
+    Each is given by the name of its option: ``csv`` may be ``-`` for standard output, ``plot``
+    and ``figure`` need a format that can be drawn, and matplotlib.
+
+    Raises
+    ------
+    InputError
+        Naming the first that cannot.
+    """
+    for option, path in files.items():
+        if path is None or (option == "csv" and path == "-"):
+            continue
+        if not path:
+            raise bad(option, path, "needs the name of a file")
+        if option in ("plot", "figure"):
+            _check_plot(path)
+        target = Path(path)
+        if target.is_dir():
+            raise InputError(f"{path}: is a folder; name a file")
+        if not target.parent.is_dir():
+            raise InputError(f"{path}: the folder {str(target.parent)!r} does not exist")
+        direct = target.exists() and not target.is_file()  # a pipe or a device
+        if not os.access(target if direct else target.parent, os.W_OK):
+            raise InputError(f"{path}: cannot be written: no permission; choose another folder")
+
+
+def _check_plot(path: str) -> None:
+    from kvtheory.report.plot import blank, check_path
+
+    check_path(path)
+    blank(1, 1)  # says how to install matplotlib
+
+
+@contextmanager
+def naming(path: str) -> Generator[None]:
+    """Add the name of the file to an error that has none: a full disk does not say where."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def _csv(rows: Sequence[Mapping[str, object]], file: Any) -> None:

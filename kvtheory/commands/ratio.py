@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import arg
 
-from kvtheory.commands.output import Progress, print_json, write_csv
+from kvtheory.commands.output import Progress, check_files, naming, print_json, write_csv
 from kvtheory.commands.source import SourceOptions
 from kvtheory.report.table import Column, count, decimal, duration, interval, table
 
@@ -31,7 +31,7 @@ class Options(SourceOptions):
     capacity: tuple[str, ...] = ("5%",)
     """Capacities in units (64), tokens (192000tok) or per cent of the distinct units (5%)."""
     seeds: int = 16
-    """Lanes of a randomised policy; the others run once."""
+    """Seeds of a randomised policy, one run each; the others run once."""
     seed: int = 0
     """Seed of the policies' random streams."""
     optimum: Literal["belady", "lp"] = "belady"
@@ -63,10 +63,7 @@ class Options(SourceOptions):
 
 def run(options: Options) -> int:
     """Print the comparison."""
-    if options.plot is not None:
-        from kvtheory.report.plot import check_path
-
-        check_path(options.plot)
+    check_files(csv=options.csv, plot=options.plot)
     import jax
 
     from kvtheory.errors import bad
@@ -74,6 +71,8 @@ def run(options: Options) -> int:
 
     if not 0 <= options.seed < 2**32:
         raise bad("seed", options.seed, "must lie between 0 and 2^32 - 1")
+    if options.time_limit is not None and not options.time_limit > 0:
+        raise bad("time_limit", options.time_limit, "must be a positive number of seconds")
     instance = options.instance()
     rows: list[Comparison] = []
     failures: list[Failure] = []
@@ -120,7 +119,8 @@ def _show(options: Options, rows: "Sequence[Comparison]") -> None:
     if options.plot is not None:
         from kvtheory.report import plot
 
-        plot.save(plot.comparison(rows), options.plot)
+        with naming(options.plot):
+            plot.save(plot.comparison(rows), options.plot)
 
 
 def describe(rows: "Sequence[Comparison]") -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from kvtheory.commands.output import Progress
+from kvtheory.commands.output import Progress, check_files
 from kvtheory.commands.source import SourceOptions
 from kvtheory.errors import InputError, bad
 
@@ -59,7 +59,7 @@ class Options(SourceOptions):
     detail: str | None = None
     """Capacity at which the cache is looked into; by default the middle one of --capacity."""
     seeds: int = 16
-    """Lanes of a randomised policy; the others run once."""
+    """Seeds of a randomised policy, one run each; the others run once."""
     seed: int = 0
     """Seed of the policies' random streams, and of the arrivals."""
     admission: Literal["forced", "bypass"] = "forced"
@@ -97,10 +97,7 @@ def run(options: Options) -> int:
     """Write the page."""
     _check_out(options.out)
     _check_installed()
-    if options.plot is not None:
-        from kvtheory.report.plot import check_path
-
-        check_path(options.plot)
+    check_files(out=options.out, plot=options.plot)
     failures: list[str] = []
     sweep = os.path.isdir(options.source)
     data = _of_sweep(options) if sweep else _of_source(options, failures)

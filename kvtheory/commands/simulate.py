@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import arg
 
 from kvtheory.commands.cluster import ClusterOptions, parse_speeds
-from kvtheory.commands.output import Progress, print_json, write_csv
+from kvtheory.commands.output import Progress, check_files, naming, print_json, write_csv
 from kvtheory.errors import InputError, bad
 from kvtheory.report.table import Column, count, decimal, duration, table
 
@@ -47,7 +47,7 @@ class Options(ClusterOptions):
     refresh: float | None = None
     """Seconds between two looks of --view stale."""
     seeds: int = 16
-    """Lanes: of arrivals and policies with --rate, of randomised policies without."""
+    """Seeds, one run each: of arrivals and policies with --rate, of randomised policies without."""
     seed: int = 0
     """Seed of the arrivals and of the policies' random streams."""
     oversize: Literal["error", "truncate", "skip"] = "error"
@@ -68,12 +68,12 @@ class Options(ClusterOptions):
 
 def run(options: Options) -> int:
     """Print the cross table."""
-    if options.plot is not None:
-        from kvtheory.report.plot import check_path
-
-        check_path(options.plot)
+    check_files(csv=options.csv, plot=options.plot)
     believed = parse_speeds("believed_speeds", options.believed_speeds, options.workers)
     changes = _speed_changes(options.speed_changes)
+    if not options.optimum_seconds > 0:
+        seconds = options.optimum_seconds
+        raise bad("optimum_seconds", seconds, "must be a positive number of seconds")
     if options.optimum and changes:
         raise bad("optimum", True, "is not known for speeds that change")
     if options.optimum and options.oversize == "skip":
@@ -154,7 +154,8 @@ def _show(options: Options, rows: "Sequence[CrossRow]") -> None:
     if options.plot is not None:
         from kvtheory.report import cluster_plot, plot
 
-        plot.save(cluster_plot.latency_and_load(rows), options.plot)
+        with naming(options.plot):
+            plot.save(cluster_plot.latency_and_load(rows), options.plot)
 
 
 def _flat(row: dict[str, object]) -> dict[str, object]:

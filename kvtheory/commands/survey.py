@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from kvtheory.commands.output import Progress, print_json, write_csv
+from kvtheory.commands.output import Progress, check_files, naming, print_json, write_csv
 from kvtheory.report.table import Column, count, decimal, table
 
 if TYPE_CHECKING:
@@ -46,10 +46,7 @@ def run(options: Options) -> int:
     from kvtheory.errors import bad
     from kvtheory.ratio.survey import count_pairs, survey, write_parquet
 
-    if options.plot is not None:
-        from kvtheory.report.plot import check_path
-
-        check_path(options.plot)
+    check_files(csv=options.csv, plot=options.plot, out=options.out)
     if options.out is not None:
         if not options.out.endswith(".parquet"):
             raise bad("out", options.out, "must end in .parquet")
@@ -75,22 +72,24 @@ def run(options: Options) -> int:
             if options.csv is not None:
                 write_csv([row.as_dict() for row in rows], options.csv)
             if options.out is not None:
-                write_parquet(rows, options.out)
+                with naming(options.out):
+                    write_parquet(rows, options.out)
             if options.plot is not None:
                 from kvtheory.report import plot, survey_plot
 
-                plot.save(survey_plot.figure(rows), options.plot)
+                with naming(options.plot):
+                    plot.save(survey_plot.figure(rows), options.plot)
     return 0
 
 
 def check_pyarrow() -> None:
     """Raise before the work and not after it."""
-    import importlib.util
-
     from kvtheory.errors import InputError
 
-    if importlib.util.find_spec("pyarrow") is None:
-        raise InputError("Parquet files need pyarrow: pip install 'kvtheory[survey]'")
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise InputError("Parquet files need pyarrow: pip install 'kvtheory[survey]'") from None
 
 
 def describe(rows: "Sequence[SurveyRow]") -> str:

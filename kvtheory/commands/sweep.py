@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from kvtheory.commands.output import Progress, write_csv
+from kvtheory.commands.output import Progress, check_files, write_csv
 from kvtheory.errors import InputError, bad
 from kvtheory.report.table import Column, count, decimal, duration, interval, table
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kvtheory.sweep.plan import Plan
 
 MOST_ROWS = 60  # of a table that is printed
+MOST_JOBS = 10_000
 MOST_FAILURES = 20  # told one by one; all are in the folder
 
 
@@ -28,7 +29,15 @@ class Options:
     seeds, seed, oversize, admission and kind; with router, of workers, rate, view, speeds and the
     costs (as in kvtheory simulate) in place of the last two. Several [[grid]] are added up.
 
-    Example: kvtheory sweep grid.toml --out results --jobs 2
+    Four cells, as grid.toml:
+
+        [grid]
+        source = "zipf:documents=200,requests=2000"
+        capacity = ["5%", "20%"]
+        eviction = ["llru", "rlt"]
+        seeds = 4
+
+    Example: kvtheory sweep grid.toml --out results
     """
 
     grid: Annotated[str, Positional, arg(metavar="GRID.toml")]
@@ -45,16 +54,21 @@ class Options:
     dry_run: bool = False
     """Check the grid and estimate what it costs; nothing is written."""
     csv: Annotated[str | None, arg(metavar="[FILE]")] = None
-    """Write a row for each lane as CSV to a file; to standard output, instead of the table,
-    without one."""
+    """Write a row for each seed of a cell as CSV to a file; to standard output, instead of the
+    table, without one."""
 
 
 def run(options: Options) -> int:
     """Run the sweep, or tell what it would cost."""
-    if options.jobs is not None and options.jobs < 1:
-        raise bad("jobs", options.jobs, "must be at least 1")
+    if options.jobs is not None and not 1 <= options.jobs <= MOST_JOBS:
+        raise bad("jobs", options.jobs, f"must lie between 1 and {MOST_JOBS:,}")
     if options.out is None and not options.dry_run:
         raise InputError("missing: --out DIR, a folder for the results (or --dry-run)")
+    if options.out == "":
+        raise bad("out", options.out, "needs the name of a folder")
+    check_files(csv=options.csv)
+    if not Path(options.grid).exists() or Path(options.grid).is_dir():
+        raise bad("grid", options.grid, "is no file; name one in TOML (kvtheory sweep --help)")
     from kvtheory.sweep.grid import read_grid
     from kvtheory.sweep.plan import plan
 

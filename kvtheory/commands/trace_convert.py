@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+from kvtheory.commands.output import check_files, naming
 from kvtheory.commands.source import SourceOptions
 
 
@@ -46,6 +47,7 @@ def run(options: Options) -> int:
     from kvtheory.instances.timed import timed
     from kvtheory.traces import write
 
+    check_files(target=options.target)
     if Path(options.target).exists() and not options.force:
         raise InputError(f"{options.target} exists; pass --force to replace it")
     instance = options.instance()
@@ -54,7 +56,8 @@ def run(options: Options) -> int:
         instance = replace(instance, **dropped)
     if options.rate is not None or options.output_tokens is not None:
         instance = timed(instance, options.rate, options.output_tokens, options.seed)
-    write(instance, options.target, options.to)
+    with naming(options.target):
+        write(instance, options.target, options.to)
     size = Path(options.target).stat().st_size
     print(f"{options.target}: {instance.requests:,} requests, {size:,} bytes", file=sys.stderr)
     return 0

@@ -10,7 +10,7 @@ from kvtheory.commands.source import SourceOptions
 class Options(SourceOptions):
     """What a trace or a generated instance contains: requests, units, tree, lengths, arrivals.
 
-    Example: kvtheory trace info conversation_trace.jsonl.gz
+    Example: kvtheory trace info zipf:documents=100,requests=1000
     """
 
     json: bool = False
