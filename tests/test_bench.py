@@ -51,6 +51,7 @@ def test_machine():
     assert "kvtheory" in told
 
 
+@pytest.mark.slow
 def test_cases_run():
     setting = Setting(repeats=1)
     small = shared_prefix(groups=4, prompts=8, lengths=(64, 128), block_size=16)

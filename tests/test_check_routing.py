@@ -41,7 +41,7 @@ SLOW |= {name: functools.partial(advised_twin, name) for name in ("hedge", "fixe
 
 
 # The common cases; the others in the full run.
-KINDS = {"cache_aware", "lbgr"}
+KINDS = {"lbgr"}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ class Lies(JoinShortestQueue):
         (Clairvoyant, None, "future"),
         pytest.param(SecretlyRandom, None, "lanes", marks=pytest.mark.slow),
         pytest.param(StaticRate, None, "compilation", marks=pytest.mark.slow),
-        (PrefersTheFirst, None, "permutation"),
+        pytest.param(PrefersTheFirst, None, "permutation", marks=pytest.mark.slow),
         pytest.param(Lopsided, None, "permutation", marks=pytest.mark.slow),
         pytest.param(Divides, None, "long", marks=pytest.mark.slow),
         (Lies, PLAIN["join_shortest_queue"], "twin"),

@@ -345,7 +345,13 @@ def long_case(seed: int, requests: int) -> tuple[Instance, Cluster]:
     return instance, cluster
 
 
-@pytest.mark.parametrize("text", ["lbgr", "dualmap:budget=64,prefix=1,window=16"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lbgr",
+        pytest.param("dualmap:budget=64,prefix=1,window=16", marks=pytest.mark.slow),
+    ],
+)
 def test_a_router_that_grows_decides_as_in_the_driver(text: str) -> None:
     compare(text, *long_case(1, 150), None, units=UNITS)
 

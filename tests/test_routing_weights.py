@@ -202,7 +202,14 @@ def named(value: object) -> str | None:
     return type(value).__name__ if isinstance(value, RoutingPolicy) else None
 
 
-@pytest.mark.parametrize(("policy", "parameters"), COMPARED, ids=named)
+@pytest.mark.parametrize(
+    ("policy", "parameters"),
+    [
+        pytest.param(*row, marks=() if row[0].name in ("hedge", "exp3") else pytest.mark.slow)
+        for row in COMPARED
+    ],
+    ids=named,
+)
 def test_every_decision_has_the_law_of_the_twin(
     policy: RoutingPolicy, parameters: dict[str, Any]
 ) -> None:
@@ -283,13 +290,17 @@ class NoSubtrees(AffinityMW):
     ("mutant", "parameters"),
     [
         (BySum(EXPERTS, eta=1.0), {"eta": 1.0}),
-        (LearnsTwice(EXPERTS, eta=1.0), {"eta": 1.0}),
-        (KeepsAll(EXPERTS, eta=1.0, alpha=0.1), {"eta": 1.0, "alpha": 0.1}),
+        pytest.param(LearnsTwice(EXPERTS, eta=1.0), {"eta": 1.0}, marks=pytest.mark.slow),
+        pytest.param(
+            KeepsAll(EXPERTS, eta=1.0, alpha=0.1),
+            {"eta": 1.0, "alpha": 0.1},
+            marks=pytest.mark.slow,
+        ),
         (Gullible3(EXPERTS, **FAST), FAST),
         pytest.param(Unweighted(EXPERTS, **FAST), FAST, marks=pytest.mark.slow),
         pytest.param(Gullible4(EXPERTS, **FAST), FAST, marks=pytest.mark.slow),
         pytest.param(Hasty(rate=0.3), {"rate": 0.3}, marks=pytest.mark.slow),
-        (NoSubtrees(rate=0.3), {"rate": 0.3}),
+        pytest.param(NoSubtrees(rate=0.3), {"rate": 0.3}, marks=pytest.mark.slow),
     ],
     ids=named,
 )
@@ -332,7 +343,7 @@ def test_experts_may_draw_prepare_and_take_advice() -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        HedgeRouter,
+        pytest.param(HedgeRouter, marks=pytest.mark.slow),
         pytest.param(FixedShareRouter, marks=pytest.mark.slow),
         pytest.param(EXP3Router, marks=pytest.mark.slow),
     ],

@@ -163,6 +163,7 @@ def test_an_unknown_slow_worker_is_learned(rate: float) -> None:
     assert (10 * learning.p95 <= believing.p95).all()
 
 
+@pytest.mark.slow
 def test_one_slow_worker_that_is_known() -> None:
     even, *others = (
         measured(name, "llru", seeds=16, cluster=SLOW_FIRST)

@@ -122,8 +122,12 @@ def test_the_imbalance_threshold_sets_the_queue(
     ("parameters", "low", "high"),
     [
         ({"view": "stale", "refresh": 5.0}, 15, 18.5),
-        ({"view": "stale", "refresh": 5.0, "own_dispatches": True}, 5.2, 6.6),
-        ({"view": "oracle"}, 2.6, 3.3),
+        pytest.param(
+            {"view": "stale", "refresh": 5.0, "own_dispatches": True},
+            *(5.2, 6.6),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param({"view": "oracle"}, 2.6, 3.3, marks=pytest.mark.slow),
     ],
     ids=["polled", "polled and own dispatches", "exact"],
 )
