@@ -150,6 +150,7 @@ def test_mutants_are_rejected(
     assert error.value.check == check
 
 
+@pytest.mark.slow
 def test_a_twin_may_have_parameters() -> None:
     twin = functools.partial(PLAIN["least_work_left"], work="true")
     report = check_routing(LeastWorkLeft("true"), twin=twin, examples=5)

@@ -100,8 +100,11 @@ def named(pairs: list[tuple[EvictionPolicy, Any]], slow: tuple[str, ...] = ()) -
     ]
 
 
-# Static variants of policies that are checked in any case, each with programs of its own.
-VARIANTS = ("RLT(phase='query')", "RLT(phase='published')", "Belady(bypass=True)")
+# In the full run: variants of policies that are checked in any case, and what is like RLT.
+VARIANTS = (
+    *("RLT(phase='query')", "RLT(phase='published')", "Belady(bypass=True)"),
+    *("Marking()", "RandomLeaf()"),
+)
 
 
 def tree_of_turns(seed: int, requests: int = 256) -> list[list[int]]:

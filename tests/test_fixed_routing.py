@@ -222,6 +222,7 @@ def test_no_schedule_beats_a_lower_bound(kind):
     assert exceeded(kind, values) == []
 
 
+@pytest.mark.slow
 def test_belady_and_all_routings_give_the_optimum():
     for instance, cluster, admission, best in solved("plain"):
         routings = itertools.product(range(cluster.workers), repeat=instance.requests)

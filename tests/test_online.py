@@ -363,6 +363,7 @@ def test_every_router_decides_as_in_the_driver_when_it_grows(text: str) -> None:
         compare(text, *long_case(seed, 400), None, units=UNITS)
 
 
+@pytest.mark.slow
 def test_experts_that_prepare() -> None:
     text = "hedge:experts=[dualmap:prefix=1,budget=64,window=8]+[consistent_hash_bounded:prefix=2]"
     compare(text, *long_case(2, 60), None, units=UNITS)

@@ -250,8 +250,14 @@ ERROR = 1e-6
         (LlmD(), {}),
         (AibrixPrefix(gap=2.0), {"gap": 2}),
         (HedgeRouter(EXPERTS, eta=2.0), NAMES | {"eta": 2.0}),
-        (FixedShareRouter(EXPERTS, eta=2.0, alpha=0.1), NAMES | {"eta": 2.0, "alpha": 0.1}),
-        (EXP4Router(EXPERTS, mixing=0.2), NAMES | {"mixing": 0.2}),
+        pytest.param(
+            FixedShareRouter(EXPERTS, eta=2.0, alpha=0.1),
+            NAMES | {"eta": 2.0, "alpha": 0.1},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            EXP4Router(EXPERTS, mixing=0.2), NAMES | {"mixing": 0.2}, marks=pytest.mark.slow
+        ),
         (AffinityMW(), {}),
     ],
     ids=named,

@@ -44,6 +44,7 @@ def just_after(result: ClusterResult) -> np.ndarray:
     return result.in_system(result.instance.arrival)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("router", "low", "high", "mean"),
     [(CacheAware(), 26, 33, 32.0), (CacheAwareMinLoad(), 0, 1, 0.5)],
@@ -84,6 +85,7 @@ def test_affinity_without_load_uses_one_worker(router: RoutingPolicy, share: lis
     assert np.bincount(result.worker[0], minlength=4).tolist() == share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("router", "peak", "holders"),
     [

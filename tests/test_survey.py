@@ -96,6 +96,7 @@ def test_figure(rows) -> None:
     assert ax.get_xlabel() == "effective width $k$"
 
 
+@pytest.mark.slow
 def test_survey_command(capsys, tmp_path: Path) -> None:
     out, plot, text = (tmp_path / name for name in ("s.parquet", "s.svg", "s.csv"))
     pytest.importorskip("pyarrow")

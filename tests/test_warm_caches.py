@@ -56,7 +56,7 @@ PARAMETERS = {"preble_e2": {"window": 4.0}}
 
 
 PAIRS = [(router, view) for router in ROUTERS for view in VIEWS]
-FAST = {("max_hit", "stale"), ("lbgr", "routed")}
+FAST = {("lbgr", "routed")}
 
 
 @pytest.mark.parametrize(
