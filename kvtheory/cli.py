@@ -145,9 +145,9 @@ def _run(arguments: list[str]) -> int:
         print(HELP.format(commands=_listing(COMMANDS), codes=_codes()))
         return OK if arguments else BAD_INPUT
     if arguments[0] == "--version":
-        from importlib.metadata import version
+        from kvtheory import __version__
 
-        print(f"kvtheory {version('kvtheory')}")
+        print(f"kvtheory {__version__}")
         return OK
     first = arguments[0]
     if not first or first.startswith("-"):

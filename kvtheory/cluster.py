@@ -1,5 +1,6 @@
 """Workers: their capacities, costs and speeds; and capacities written as text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -132,3 +133,39 @@ def capacity_units(capacity: int | str, instance: Instance) -> int:
     if units >= 2**31:
         raise bad("capacity", capacity, "must fit 31 bits")
     return units
+
+
+def similar_workers(
+    instance: Instance,
+    workers: int,
+    capacity: int | str,
+    *,
+    alpha_miss: float,
+    alpha_cached: float,
+    alpha_out: float,
+    speeds: Sequence[float] | None = None,
+) -> Cluster:
+    """Workers that differ in speed at most.
+
+    Parameters
+    ----------
+    instance
+        Whose block size they have, and that a capacity in per cent refers to.
+    workers
+        How many.
+    capacity
+        Of each, as `capacity_units` reads it.
+    alpha_miss, alpha_cached, alpha_out
+        Milliseconds per missed, cached and output token.
+    speeds
+        Of each; 1 by default.
+    """
+    size = instance.block_size
+    return Cluster(
+        capacity=np.full(workers, capacity_units(capacity, instance)),
+        block_size=size,
+        alpha_miss=np.full(workers, alpha_miss * size / 1000),
+        alpha_cached=np.full(workers, alpha_cached * size / 1000),
+        alpha_out=np.full(workers, alpha_out / 1000),
+        speed=np.array(speeds if speeds is not None else [1.0] * workers),
+    )

@@ -12,7 +12,7 @@ from kvtheory.cache import EvictionPolicy
 from kvtheory.cluster import Cluster, capacity_units
 from kvtheory.cluster_result import ClusterResult
 from kvtheory.dispatch import ViewName
-from kvtheory.errors import InputError, bad
+from kvtheory.errors import InputError, bad, check_seed
 from kvtheory.eviction import policy as parse_policy
 from kvtheory.instance import Instance
 from kvtheory.instances.runs import poisson_arrivals
@@ -234,8 +234,7 @@ def cross_table(
             raise bad(name, [], "name at least one")
     named = [(r, parse_router(r)) if isinstance(r, str) else (label(r), r) for r in routers]
     orders = [(e, parse_policy(e)) if isinstance(e, str) else (label(e), e) for e in evictions]
-    if not 0 <= seed < 2**32:
-        raise bad("seed", seed, "must lie between 0 and 2^32 - 1")
+    check_seed(seed)
     if seeds < 1:
         raise bad("seeds", seeds, "must be at least 1")
     if not 0 < confidence < 1:

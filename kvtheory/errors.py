@@ -15,6 +15,12 @@ def bad(argument: str, value: object, rule: str) -> InputError:
     return InputError(f"{argument} = {shown}: {rule}")
 
 
+def check_seed(seed: int) -> None:
+    """Raise `InputError` unless ``seed`` is one of a random stream: 32 bits, not negative."""
+    if not 0 <= seed < 2**32:
+        raise bad("seed", seed, "must lie between 0 and 2^32 - 1")
+
+
 def unknown(kind: str, name: str, options: Iterable[str]) -> InputError:
     """The error for a name that is not among ``options``, with the nearest of them."""
     import difflib

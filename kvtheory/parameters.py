@@ -1,6 +1,7 @@
 """Policies written as text: a name, and parameters after a colon."""
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -57,6 +58,20 @@ def parse[T](text: str, kinds: Mapping[str, type[T]], what: str) -> T:
         else:
             values[key] = _value(key, value, defaults[key])
     return kinds[name](**values)
+
+
+def parse_speeds(name: str, text: str | None, workers: int) -> list[float] | None:
+    """Numbers as ``1,1,0.5,2``, one for each worker."""
+    if text is None:
+        return None
+    rule = f"needs a positive number for each of {workers} workers: 1,1,0.5,2"
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise bad(name, text, rule) from None
+    if len(values) != workers or not all(0 < value < math.inf for value in values):
+        raise bad(name, text, rule)
+    return values
 
 
 def label(policy: typing.Any) -> str:

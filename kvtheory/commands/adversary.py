@@ -69,10 +69,9 @@ class Options:
 
 def run(options: Options) -> int:
     """Print how hard the sequence is, and write it."""
-    from kvtheory.errors import InputError, bad, unknown
+    from kvtheory.errors import InputError, bad, check_seed, unknown
 
-    if not 0 <= options.seed < 2**32:
-        raise bad("seed", options.seed, "must lie between 0 and 2^32 - 1")
+    check_seed(options.seed)
     if options.seeds < 1:
         raise bad("seeds", options.seeds, "must be at least 1")
     check_files(out=options.out, checkpoint=options.checkpoint)

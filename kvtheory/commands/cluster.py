@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from kvtheory.commands.source import SourceOptions
 from kvtheory.errors import bad
+from kvtheory.parameters import parse_speeds
 
 if TYPE_CHECKING:
     from kvtheory.cluster import Cluster
@@ -39,31 +40,14 @@ class ClusterOptions(SourceOptions):
 
     def cluster(self, instance: "Instance") -> "Cluster":
         """The workers, for an instance."""
-        import numpy as np
+        from kvtheory.cluster import similar_workers
 
-        from kvtheory.cluster import Cluster, capacity_units
-
-        size = instance.block_size
-        speeds = parse_speeds("speeds", self.speeds, self.workers)
-        return Cluster(
-            capacity=np.full(self.workers, capacity_units(self.capacity, instance)),
-            block_size=size,
-            alpha_miss=np.full(self.workers, self.alpha_miss * size / 1000),
-            alpha_cached=np.full(self.workers, self.alpha_cached * size / 1000),
-            alpha_out=np.full(self.workers, self.alpha_out / 1000),
-            speed=np.array(speeds if speeds is not None else [1.0] * self.workers),
+        return similar_workers(
+            instance,
+            self.workers,
+            self.capacity,
+            alpha_miss=self.alpha_miss,
+            alpha_cached=self.alpha_cached,
+            alpha_out=self.alpha_out,
+            speeds=parse_speeds("speeds", self.speeds, self.workers),
         )
-
-
-def parse_speeds(name: str, text: str | None, workers: int) -> list[float] | None:
-    """Numbers as ``1,1,0.5,2``, one for each worker."""
-    if text is None:
-        return None
-    rule = f"needs a positive number for each of {workers} workers: 1,1,0.5,2"
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise bad(name, text, rule) from None
-    if len(values) != workers or not all(0 < value < float("inf") for value in values):
-        raise bad(name, text, rule)
-    return values

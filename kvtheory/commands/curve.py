@@ -56,10 +56,9 @@ def run(options: Options) -> int:
     import jax
 
     from kvtheory.curve.points import curve
-    from kvtheory.errors import bad
+    from kvtheory.errors import check_seed
 
-    if not 0 <= options.seed < 2**32:
-        raise bad("seed", options.seed, "must lie between 0 and 2^32 - 1")
+    check_seed(options.seed)
     instance = options.instance()
     points: list[CurvePoint] = []
     try:

@@ -8,7 +8,7 @@ from tyro.conf import arg
 
 from kvtheory.commands.cluster import ClusterOptions
 from kvtheory.commands.output import Progress, check_files, naming, print_json
-from kvtheory.errors import bad
+from kvtheory.errors import bad, check_seed
 from kvtheory.report.table import Column, count, duration, table
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def run(options: Options) -> int:
     check_files(schedule=options.schedule)
     if not 0 <= options.mip_gap < math.inf:
         raise bad("mip_gap", options.mip_gap, "must be finite and not negative")
-    if not 0 <= options.seed < 2**32:
-        raise bad("seed", options.seed, "must lie between 0 and 2^32 - 1")
+    check_seed(options.seed)
     from kvtheory.offline.joint import joint_optimum
 
     instance = options.instance()

@@ -66,11 +66,10 @@ def run(options: Options) -> int:
     check_files(csv=options.csv, plot=options.plot)
     import jax
 
-    from kvtheory.errors import bad
+    from kvtheory.errors import bad, check_seed
     from kvtheory.ratio.comparison import compare
 
-    if not 0 <= options.seed < 2**32:
-        raise bad("seed", options.seed, "must lie between 0 and 2^32 - 1")
+    check_seed(options.seed)
     if options.time_limit is not None and not options.time_limit > 0:
         raise bad("time_limit", options.time_limit, "must be a positive number of seconds")
     instance = options.instance()

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import arg
 
-from kvtheory.commands.cluster import ClusterOptions, parse_speeds
+from kvtheory.commands.cluster import ClusterOptions
 from kvtheory.commands.output import Progress, check_files, naming, print_json, write_csv
 from kvtheory.errors import InputError, bad
+from kvtheory.parameters import parse_speeds
 from kvtheory.report.table import Column, count, decimal, duration, table
 
 if TYPE_CHECKING:

@@ -268,67 +268,110 @@ class _Job:
             out.append(self._optimum_at(capacity, (misses, misses), "layers", seconds))
         return out
 
-    def _split(self) -> int:
-        """How many of the capacities cannot serve the longest path."""
-        return int(np.searchsorted(self.units, smallest_capacity(self.instance)))
-
     def _of(self, name: str, result: Result, method: str, randomised: bool = False) -> CurvePoint:
-        rates, hits = result.hit_rate_units, result.total_hits
-        low = high = rates[0]
-        if randomised:
-            low, high = mean_interval(rates, self.confidence)
-        return self._point(
+        return policy_point(
             name,
-            result.capacity,
-            float(hits.mean()) if result.seeds > 1 else int(hits[0]),
-            (float(low), float(high)),
-            hit_rate_units=float(rates.mean()),
-            hit_rate_tokens=float(result.hit_rate_tokens.mean()),
-            hit_rate_requests=float(result.hit_rate_requests.mean()),
-            seeds=result.seeds,
+            result,
+            randomised=randomised,
+            oversize=self.oversize,
+            confidence=self.confidence,
             method=method,
-            seconds=result.seconds + result.compile_seconds,
         )
 
     def _optimum_at(
         self, capacity: int, misses: tuple[int, int], method: str, seconds: float
     ) -> CurvePoint:
-        units = self.instance.units_requested
-        known, least = misses
-        return self._point(
-            OPTIMUM,
+        return optimum_point(
+            self.instance,
             capacity,
-            units - known,
-            ((units - known) / units, (units - least) / units),
-            hit_rate_units=(units - known) / units,
-            hit_rate_tokens=math.nan,
-            hit_rate_requests=math.nan,
-            seeds=1,
+            misses,
+            oversize=self.oversize,
             method=method,
             seconds=seconds,
         )
 
-    def _point(
-        self,
-        name: str,
-        capacity: int,
-        hits: float,
-        interval: tuple[float, float],
-        **more: object,
-    ) -> CurvePoint:
-        instance = self.instance
-        return CurvePoint(
-            source=instance.source or instance.name,
-            policy=name,
-            oversize=self.oversize,
-            capacity_units=capacity,
-            capacity_share=capacity / instance.tree.units,
-            requests=instance.requests,
-            units=instance.units_requested,
-            units_distinct=instance.tree.units,
-            hits=hits,
-            misses=instance.units_requested - hits,
-            hit_rate_low=interval[0],
-            hit_rate_high=interval[1],
-            **more,  # type: ignore[arg-type]
-        )
+    def _split(self) -> int:
+        """How many of the capacities cannot serve the longest path."""
+        return int(np.searchsorted(self.units, smallest_capacity(self.instance)))
+
+
+def policy_point(
+    name: str,
+    result: Result,
+    *,
+    randomised: bool,
+    oversize: Oversize,
+    confidence: float,
+    method: str = "lanes",
+) -> CurvePoint:
+    """The point of a run."""
+    rates, hits = result.hit_rate_units, result.total_hits
+    low = high = rates[0]
+    if randomised:
+        low, high = mean_interval(rates, confidence)
+    return _point(
+        result.instance,
+        name,
+        result.capacity,
+        float(hits.mean()) if result.seeds > 1 else int(hits[0]),
+        (float(low), float(high)),
+        oversize=oversize,
+        hit_rate_units=float(rates.mean()),
+        hit_rate_tokens=float(result.hit_rate_tokens.mean()),
+        hit_rate_requests=float(result.hit_rate_requests.mean()),
+        seeds=result.seeds,
+        method=method,
+        seconds=result.seconds + result.compile_seconds,
+    )
+
+
+def optimum_point(
+    instance: Instance,
+    capacity: int,
+    misses: tuple[int, int],
+    *,
+    oversize: Oversize,
+    method: str,
+    seconds: float,
+) -> CurvePoint:
+    """The point of an optimum of which ``misses`` are known to suffice, and to be needed."""
+    units = instance.units_requested
+    known, least = misses
+    return _point(
+        instance,
+        OPTIMUM,
+        capacity,
+        units - known,
+        ((units - known) / units, (units - least) / units),
+        oversize=oversize,
+        hit_rate_units=(units - known) / units,
+        hit_rate_tokens=math.nan,
+        hit_rate_requests=math.nan,
+        seeds=1,
+        method=method,
+        seconds=seconds,
+    )
+
+
+def _point(
+    instance: Instance,
+    name: str,
+    capacity: int,
+    hits: float,
+    interval: tuple[float, float],
+    **more: object,
+) -> CurvePoint:
+    return CurvePoint(
+        source=instance.source or instance.name,
+        policy=name,
+        capacity_units=capacity,
+        capacity_share=capacity / instance.tree.units,
+        requests=instance.requests,
+        units=instance.units_requested,
+        units_distinct=instance.tree.units,
+        hits=hits,
+        misses=instance.units_requested - hits,
+        hit_rate_low=interval[0],
+        hit_rate_high=interval[1],
+        **more,  # type: ignore[arg-type]
+    )

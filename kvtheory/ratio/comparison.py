@@ -333,73 +333,103 @@ class _Job:
         )
         if self.warmup:
             result = result.after(self.warmup)
-        return self.row(name, policy, result, known)
-
-    def row(
-        self,
-        name: str,
-        policy: EvictionPolicy,
-        result: Result,
-        known: tuple[Optimum, ...] | None,
-    ) -> Comparison:
-        """What a run comes to."""
-        instance, capacity = result.instance, result.capacity
-        if known is None:
-            nan = math.nan
-            ratio = Ratio(nan, nan, nan, self.kind, self.confidence, "exact", result.seeds)
-            ratio = replace(ratio, note="the optimum could not be computed")
-        else:
-            ratio = empirical_ratio(
-                result,
-                known[0],
-                kind=self.kind,
-                half=known[-1],
-                confidence=self.confidence,
-                method=self.interval,
-                randomised=policy.randomised,
-            )
-        # the closed forms are for caches that start empty, on both sides
-        limit = None
-        if not self.warmup:
-            limit = bound_of(
-                label(policy), instance, capacity, admission=self.admission, oversize=self.oversize
-            )
-
-        def mean(values: np.ndarray) -> float:
-            # equal lanes are one number: an integer stays one
-            return values[0].item() if not policy.randomised else float(values.mean())
-
-        return Comparison(
-            source=instance.source or instance.name,
-            policy=name,
+        return comparison_row(
+            name,
+            policy,
+            result,
+            known,
             admission=self.admission,
             oversize=self.oversize,
-            capacity_units=capacity,
-            requests=instance.requests,
-            units=instance.units_requested,
-            units_distinct=instance.tree.units,
-            hits=mean(result.total_hits),
-            misses=mean(result.misses),
-            hit_rate_units=mean(result.hit_rate_units),
-            hit_rate_tokens=mean(result.hit_rate_tokens),
-            hit_rate_requests=mean(result.hit_rate_requests),
-            seeds=result.seeds,
-            warmup=self.warmup,
+            method=self.method,
             kind=self.kind,
             confidence=self.confidence,
-            interval=ratio.method,
-            ratio=ratio.mean,
-            ratio_low=ratio.low,
-            ratio_high=ratio.high,
-            bound=limit,
-            optimum_low=known[0].lower if known else math.nan,
-            optimum_high=known[0].upper if known else math.nan,
-            method=known[0].method if known else self.method,
-            seconds=result.seconds,
-            compile_seconds=result.compile_seconds,
-            optimum_seconds=sum(part.seconds for part in known) if known else math.nan,
-            note="; ".join(text for text in (ratio.note, *_troubles(known or ())) if text),
+            interval=self.interval,
+            warmup=self.warmup,
         )
+
+
+def comparison_row(
+    name: str,
+    policy: EvictionPolicy,
+    result: Result,
+    known: tuple[Optimum, ...] | None,
+    *,
+    admission: Admission,
+    oversize: Oversize,
+    method: str = "belady",
+    kind: Kind = "strict",
+    confidence: float = 0.95,
+    interval: Interval = "bootstrap",
+    warmup: int = 0,
+) -> Comparison:
+    """What a run comes to beside the optimum.
+
+    Parameters
+    ----------
+    name, policy, result
+        How the policy was written, the policy, and its run.
+    known
+        The optimum, last that of the first half if the ratio is asymptotic; None if it failed.
+    method
+        How the optimum was to be computed.
+    admission, oversize, kind, confidence, interval, warmup
+        As for `compare`.
+    """
+    instance, capacity = result.instance, result.capacity
+    if known is None:
+        nan = math.nan
+        ratio = Ratio(nan, nan, nan, kind, confidence, "exact", result.seeds)
+        ratio = replace(ratio, note="the optimum could not be computed")
+    else:
+        ratio = empirical_ratio(
+            result,
+            known[0],
+            kind=kind,
+            half=known[-1],
+            confidence=confidence,
+            method=interval,
+            randomised=policy.randomised,
+        )
+    # the closed forms are for caches that start empty, on both sides
+    limit = None
+    if not warmup:
+        limit = bound_of(label(policy), instance, capacity, admission=admission, oversize=oversize)
+
+    def mean(values: np.ndarray) -> float:
+        # equal lanes are one number: an integer stays one
+        return values[0].item() if not policy.randomised else float(values.mean())
+
+    return Comparison(
+        source=instance.source or instance.name,
+        policy=name,
+        admission=admission,
+        oversize=oversize,
+        capacity_units=capacity,
+        requests=instance.requests,
+        units=instance.units_requested,
+        units_distinct=instance.tree.units,
+        hits=mean(result.total_hits),
+        misses=mean(result.misses),
+        hit_rate_units=mean(result.hit_rate_units),
+        hit_rate_tokens=mean(result.hit_rate_tokens),
+        hit_rate_requests=mean(result.hit_rate_requests),
+        seeds=result.seeds,
+        warmup=warmup,
+        kind=kind,
+        confidence=confidence,
+        interval=ratio.method,
+        ratio=ratio.mean,
+        ratio_low=ratio.low,
+        ratio_high=ratio.high,
+        bound=limit,
+        optimum_low=known[0].lower if known else math.nan,
+        optimum_high=known[0].upper if known else math.nan,
+        method=known[0].method if known else method,
+        seconds=result.seconds,
+        compile_seconds=result.compile_seconds,
+        optimum_seconds=sum(part.seconds for part in known) if known else math.nan,
+        note="; ".join(text for text in (ratio.note, *_troubles(known or ())) if text),
+    )
 
 
 def _troubles(known: Iterable[Optimum]) -> Iterable[str]:

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from kvtheory.cache import EvictionPolicy
-from kvtheory.errors import bad
+from kvtheory.errors import bad, check_seed
 from kvtheory.eviction import policy as parse_policy
 from kvtheory.instance import Instance
 from kvtheory.offline.optimum import optimum
@@ -239,8 +239,7 @@ class _Plan:
                 raise bad(key, getattr(self, key), "must be at least 1")
         if self.population < 4:
             raise bad("population", self.population, "must be at least 4")
-        if not 0 <= self.seed < 2**32:
-            raise bad("seed", self.seed, "must lie between 0 and 2^32 - 1")
+        check_seed(self.seed)
         if self.budget is not None and not 0 < self.budget < math.inf:
             raise bad("budget", self.budget, "must be a positive number of seconds, or None")
 

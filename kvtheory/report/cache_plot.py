@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kvtheory.report.inside import OPTIMUM, Inside
+from kvtheory.curve.points import OPTIMUM
+from kvtheory.report.inside import Inside
 from kvtheory.report.plot import COLOURS, MARKERS, OPTIMUM_COLOUR, _axes, _legend, plain_counts
 
 if TYPE_CHECKING:

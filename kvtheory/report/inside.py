@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
+from kvtheory.curve.points import OPTIMUM
 from kvtheory.eviction import policy as parse_policy
 from kvtheory.instance import Instance
 from kvtheory.offline.optimum import Optimum
 from kvtheory.oversize import Oversize, check_oversize
 from kvtheory.report.snapshots import scheduled, snapshots
 
-OPTIMUM = "optimum"
 MOST_QUERIES = 1 << 17  # of a trace that are looked at
 MOMENTS = 200
 

@@ -1,28 +1,23 @@
 """A report of one comparison: runs the policies once and keeps what the page needs of them."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import jax
-import numpy as np
 
 from kvtheory.cluster import capacity_units
-from kvtheory.curve.points import OPTIMUM, CurvePoint, curve, spread
-from kvtheory.errors import InputError, bad
+from kvtheory.curve.points import CurvePoint, curve, optimum_point, policy_point, spread
+from kvtheory.errors import InputError, bad, check_seed
 from kvtheory.eviction import policy as parse_policy
 from kvtheory.instance import Instance
 from kvtheory.offline.optimum import Optimum, optimum
 from kvtheory.offline.schedule import Admission
 from kvtheory.oversize import Oversize, check_oversize
-from kvtheory.parameters import label
-from kvtheory.ratio.bounds import bound_of
-from kvtheory.ratio.comparison import Comparison
-from kvtheory.ratio.empirical import Interval, check_ratio_options, empirical_ratio, mean_interval
+from kvtheory.ratio.comparison import Comparison, comparison_row
+from kvtheory.ratio.empirical import Interval, check_ratio_options
 from kvtheory.report.data import SourceReport, methods_of
 from kvtheory.report.inside import look_inside
 from kvtheory.report.worst import LaneRun, worst_lanes
-from kvtheory.result import Result
 from kvtheory.rows import check_queries_alone
 from kvtheory.simulate import simulate_capacities
 from kvtheory.sweep.source import digest
@@ -64,8 +59,7 @@ class Question:
             parse_policy(name)
         if self.seeds < 1:
             raise bad("seeds", self.seeds, "must be at least 1")
-        if not 0 <= self.seed < 2**32:
-            raise bad("seed", self.seed, "must lie between 0 and 2^32 - 1")
+        check_seed(self.seed)
         check_ratio_options("strict", self.confidence, self.interval)
 
 
@@ -158,9 +152,31 @@ def measure(
             failures.append(f"{policy}: {kind}{error}")
         else:
             working.append(policy)
-            mine = [row_of(policy, r, best[r.capacity], question) for r in results]
+            rule = parse_policy(policy)
+            mine = [
+                comparison_row(
+                    policy,
+                    rule,
+                    result,
+                    (best[result.capacity],),
+                    admission=question.admission,
+                    oversize=question.oversize,
+                    confidence=question.confidence,
+                    interval=question.interval,
+                )
+                for result in results
+            ]
             rows += mine
-            points += [_point(policy, r, question) for r in results]
+            points += [
+                policy_point(
+                    policy,
+                    result,
+                    randomised=rule.randomised,
+                    oversize=question.oversize,
+                    confidence=question.confidence,
+                )
+                for result in results
+            ]
             for row, result in zip(mine, results, strict=True):
                 runs.append(LaneRun(row, question.seed, result.misses))
         tell(policy, 1 - told / pieces)
@@ -192,88 +208,6 @@ def measure(
     )
 
 
-def row_of(name: str, result: Result, best: Optimum, question: Question) -> Comparison:
-    """A run beside its optimum, as `kvtheory.ratio.compare` has it."""
-    instance, policy = result.instance, parse_policy(name)
-    ratio = empirical_ratio(
-        result,
-        best,
-        confidence=question.confidence,
-        method=question.interval,
-        randomised=policy.randomised,
-    )
-    trouble = "" if best.status == "optimal" else f"optimum: {best.status}"
-
-    def mean(values: np.ndarray) -> float:
-        # equal lanes are one number: an integer stays one
-        return values[0].item() if not policy.randomised else float(values.mean())
-
-    return Comparison(
-        source=instance.source or instance.name,
-        policy=name,
-        admission=question.admission,
-        oversize=question.oversize,
-        capacity_units=result.capacity,
-        requests=instance.requests,
-        units=instance.units_requested,
-        hits=mean(result.total_hits),
-        misses=mean(result.misses),
-        hit_rate_units=mean(result.hit_rate_units),
-        hit_rate_tokens=mean(result.hit_rate_tokens),
-        hit_rate_requests=mean(result.hit_rate_requests),
-        seeds=result.seeds,
-        ratio=ratio.mean,
-        ratio_low=ratio.low,
-        ratio_high=ratio.high,
-        optimum_low=best.lower,
-        optimum_high=best.upper,
-        method=best.method,
-        seconds=result.seconds,
-        units_distinct=instance.tree.units,
-        warmup=0,
-        kind="strict",
-        confidence=question.confidence,
-        interval=ratio.method,
-        bound=bound_of(
-            label(policy),
-            instance,
-            result.capacity,
-            admission=question.admission,
-            oversize=question.oversize,
-        ),
-        note="; ".join(filter(None, [ratio.note, trouble])),
-        compile_seconds=result.compile_seconds,
-        optimum_seconds=best.seconds,
-    )
-
-
-def _point(name: str, result: Result, question: Question) -> CurvePoint:
-    rates, hits, instance = result.hit_rate_units, result.total_hits, result.instance
-    low = high = float(rates[0])
-    if parse_policy(name).randomised:
-        low, high = mean_interval(rates, question.confidence)
-    return CurvePoint(
-        source=instance.source or instance.name,
-        policy=name,
-        oversize=question.oversize,
-        capacity_units=result.capacity,
-        capacity_share=result.capacity / instance.tree.units,
-        requests=instance.requests,
-        units=instance.units_requested,
-        units_distinct=instance.tree.units,
-        hits=float(hits.mean()),
-        misses=float(result.misses.mean()),
-        hit_rate_units=float(rates.mean()),
-        hit_rate_low=float(low),
-        hit_rate_high=float(high),
-        hit_rate_tokens=float(result.hit_rate_tokens.mean()),
-        hit_rate_requests=float(result.hit_rate_requests.mean()),
-        seeds=result.seeds,
-        method="lanes",
-        seconds=result.seconds + result.compile_seconds,
-    )
-
-
 def _curves(
     instance: Instance,
     question: Question,
@@ -298,35 +232,18 @@ def _curves(
             confidence=question.confidence,
         )
     if not forced:
-        dense += [_optimum_point(instance, b, o, question) for b, o in best.items()]
+        dense += [
+            optimum_point(
+                instance,
+                capacity,
+                (int(known.upper), int(known.lower)),
+                oversize=question.oversize,
+                method=known.method,
+                seconds=known.seconds,
+            )
+            for capacity, known in best.items()
+        ]
     by_policy: dict[str, list[CurvePoint]] = {name: [] for name in working}
     for point in [*(p for p in points if p.policy not in whole), *dense]:
         by_policy.setdefault(point.policy, []).append(point)
     return [point for some in by_policy.values() for point in some]
-
-
-def _optimum_point(
-    instance: Instance, capacity: int, best: Optimum, question: Question
-) -> CurvePoint:
-    units = instance.units_requested
-    low, high = units - best.upper, units - best.lower
-    return CurvePoint(
-        source=instance.source or instance.name,
-        policy=OPTIMUM,
-        oversize=question.oversize,
-        capacity_units=capacity,
-        capacity_share=capacity / instance.tree.units,
-        requests=instance.requests,
-        units=units,
-        units_distinct=instance.tree.units,
-        hits=low,
-        misses=best.upper,
-        hit_rate_units=low / units,
-        hit_rate_low=low / units,
-        hit_rate_high=high / units,
-        hit_rate_tokens=math.nan,
-        hit_rate_requests=math.nan,
-        seeds=1,
-        method=best.method,
-        seconds=best.seconds,
-    )

@@ -27,6 +27,8 @@ def cache_rows(cell: CacheCell, instance: Instance, known: Known) -> Rows:
             seeds=cell.seeds,
             key=jax.random.key(cell.seed, impl="threefry2x32"),
             oversize=cell.oversize,
+            keep="totals",
+            cuts=[instance.requests // 2],
         )
     counted = result.misses
     if cell.kind == "asymptotic":

@@ -14,7 +14,7 @@ from kvtheory.eviction import policy
 from kvtheory.instance import Instance
 from kvtheory.offline.schedule import Admission
 from kvtheory.oversize import Oversize
-from kvtheory.parameters import label
+from kvtheory.parameters import label, parse_speeds
 from kvtheory.ratio.empirical import Kind
 from kvtheory.routing import router
 from kvtheory.sweep.source import Source
@@ -182,18 +182,9 @@ class ClusterCell(CellBase):
         policies = ((policy, self.eviction), (router, self.router))
         return self.rate is not None or any(_randomised(*pair) for pair in policies)
 
-    def speed_of_each(self) -> list[float]:
-        """The speed of each worker."""
-        if self.speeds is None:
-            return [1.0] * self.workers
-        rule = f"needs a positive number for each of {self.workers} workers: 1,1,0.5,2"
-        try:
-            values = [float(part) for part in self.speeds.split(",")]
-        except ValueError:
-            raise bad("speeds", self.speeds, rule) from None
-        if len(values) != self.workers or not all(0 < value < math.inf for value in values):
-            raise bad("speeds", self.speeds, rule)
-        return values
+    def speed_of_each(self) -> list[float] | None:
+        """The speed of each worker; None if they are all 1."""
+        return parse_speeds("speeds", self.speeds, self.workers)
 
 
 Cell = CacheCell | ClusterCell

@@ -5,7 +5,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 
-from kvtheory.cluster import Cluster, capacity_units
+from kvtheory.cluster import Cluster, capacity_units, similar_workers
 from kvtheory.cluster_result import ClusterResult
 from kvtheory.eviction import policy
 from kvtheory.instance import Instance
@@ -21,14 +21,14 @@ PERCENTILES = (50, 95, 99)
 
 def cluster_of(cell: ClusterCell, instance: Instance) -> Cluster:
     """The workers of a cell."""
-    size = instance.block_size
-    return Cluster(
-        capacity=np.full(cell.workers, capacity_units(cell.capacity, instance)),
-        block_size=size,
-        alpha_miss=np.full(cell.workers, cell.alpha_miss * size / 1000),
-        alpha_cached=np.full(cell.workers, cell.alpha_cached * size / 1000),
-        alpha_out=np.full(cell.workers, cell.alpha_out / 1000),
-        speed=np.array(cell.speed_of_each()),
+    return similar_workers(
+        instance,
+        cell.workers,
+        cell.capacity,
+        alpha_miss=cell.alpha_miss,
+        alpha_cached=cell.alpha_cached,
+        alpha_out=cell.alpha_out,
+        speeds=cell.speed_of_each(),
     )
 
 

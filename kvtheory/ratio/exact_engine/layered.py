@@ -14,13 +14,17 @@ from typing import Any, ClassVar
 from kvtheory.errors import bad
 from kvtheory.layers import Layers
 from kvtheory.ratio.exact_engine.forest import Forest, moved
-from kvtheory.ratio.exact_engine.layered_by_key import LayeredOldest, LayeredPriority
+from kvtheory.ratio.exact_engine.layered_by_key import (
+    LayeredOldest,
+    LayeredPriority,
+    first_over_full,
+)
 
 Masks = tuple[int, ...]  # L_1, L_2, … as sets; units in none are outside the support
 Law = tuple[tuple[int, int], ...]  # caches and their weights, sorted
 Belief = tuple[Masks, Law]
 type Odds = Callable[[Forest, int, int], Mapping[int, int]]
-"""Of a forest, the cached units and the units of the over-full prefix, both as bit masks: whole
+"""Of a forest, the cached units and the over-full prefix, as a mask and an infinite one: whole
 numbers by leaf unit, to which the chance to go is proportional. Leaves left out stay."""
 
 type Victim = str | Odds
@@ -83,11 +87,6 @@ def uniform(forest: Forest, cached: int, prefix: int) -> dict[int, int]:
     return dict.fromkeys((u for u in forest.leaves_of(cached) if prefix >> u & 1), 1)
 
 
-def first_over_full(prefixes: Sequence[int], cached: int) -> int:
-    """The smallest i so that prefix i holds more than i cached units."""
-    return next(i for i, p in enumerate(prefixes) if (cached & p).bit_count() > i)
-
-
 class LayeredLaw:
     """The beliefs of a layered policy that draws its victims: layers, and the law of the cache.
 
@@ -135,13 +134,13 @@ class LayeredLaw:
 
     def _after_uncached(self, cached: int, layers: Masks) -> tuple[int, Law]:
         """Law of the cache once it fits: the sum of the weights, and the weights."""
-        prefixes = self._prefixes(layers)
+        known = Layers(self.capacity, layers)
         going: dict[tuple[int, int, int], Fraction] = {(cached, -1, -1): Fraction(1)}
         for _ in range(cached.bit_count() - self.capacity):
             then: dict[tuple[int, int, int], Fraction] = {}
             for (now, stem, last), weight in going.items():
-                i = first_over_full(prefixes, now)
-                odds = self.odds(self.forest, now, prefixes[i])
+                i, prefix = first_over_full(known, now)
+                odds = self.odds(self.forest, now, prefix)
                 if self.stem and i == last and stem in odds:
                     odds = {stem: 1}
                 whole = sum(odds.values())
@@ -155,13 +154,6 @@ class LayeredLaw:
             law[now] = law.get(now, Fraction(0)) + weight
         whole = lcm(*(weight.denominator for weight in law.values()))
         return whole, tuple((now, int(weight * whole)) for now, weight in law.items())
-
-    def _prefixes(self, layers: Masks) -> list[int]:
-        """Number i holds what is outside the support and L_1 … L_i."""
-        prefixes = [(1 << self.forest.units) - 1]
-        for layer in reversed(layers):
-            prefixes.append(prefixes[-1] & ~layer)
-        return prefixes[::-1]
 
     def relabel(self, belief: Belief, permutation: Sequence[int]) -> Belief:
         """The belief with the units renamed."""
@@ -195,12 +187,12 @@ class UniformCache(LayeredLaw):
 
     def _after_uncached(self, cached: int, layers: Masks) -> tuple[int, Law]:
         """All caches that may be left, with the same weight."""
-        prefixes = self._prefixes(layers)
+        known = Layers(self.capacity, layers)
         going = {cached}
         for _ in range(cached.bit_count() - self.capacity):
             going = {
                 now & ~(1 << u)
                 for now in going
-                for u in self.odds(self.forest, now, prefixes[first_over_full(prefixes, now)])
+                for u in self.odds(self.forest, now, first_over_full(known, now)[1])
             }
         return len(going), tuple((now, 1) for now in going)

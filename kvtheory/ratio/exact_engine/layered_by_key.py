@@ -40,7 +40,7 @@ class LayeredOldest:
         misses = len(order) - len(belief[1])
         while len(order) > self.capacity:
             cached = mask_of(order)
-            inside = prefix_of(layers, cached) & mask_of(self.forest.leaves_of(cached))
+            inside = first_over_full(layers, cached)[1] & mask_of(self.forest.leaves_of(cached))
             order.remove(next(u for u in order if inside >> u & 1))
         return Fraction(misses), (layers.layers, tuple(order))
 
@@ -104,7 +104,7 @@ class LayeredPriority:
             if cached.bit_count() <= self.capacity:
                 fits[cached] = fits.get(cached, 0) | orders
                 continue
-            prefix = prefix_of(layers, cached)
+            prefix = first_over_full(layers, cached)[1]
             leaves = [u for u in self.forest.leaves_of(cached) if prefix >> u & 1]
             for u in leaves:
                 first = orders
@@ -117,11 +117,11 @@ class LayeredPriority:
         return Fraction(missing, self._orders), (layers.layers, tuple(sorted(fits.items())))
 
 
-def prefix_of(layers: Layers, cached: int) -> int:
-    """The first over-full prefix, as an infinite mask."""
+def first_over_full(layers: Layers, cached: int) -> tuple[int, int]:
+    """The index of the first over-full prefix, and the prefix as an infinite mask."""
     i = layers.over_full(cached)
     assert i is not None, "a cache that is too large is over-full"
-    return layers.prefix(i)
+    return i, layers.prefix(i)
 
 
 def _before(n: int) -> list[list[int]]:
